@@ -1,0 +1,5 @@
+"""`python -m medley`."""
+
+from medley.cli import main
+
+raise SystemExit(main())

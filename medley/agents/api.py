@@ -1,0 +1,110 @@
+"""What an agent is to medley, and which kinds exist."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from medley.config.options import opt
+from medley.errors import ConfigError, closest
+
+Metrics = dict[str, Tensor]
+
+
+@dataclass
+class Batch:
+    """Transitions ordered by task: [tasks, per_task, ...]. `discount` is 0 after a true end, gamma^n otherwise."""
+
+    obs: Tensor
+    action: Tensor
+    reward: Tensor
+    discount: Tensor
+    next_obs: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """What the environment looks like to an agent."""
+
+    tasks: tuple[str, ...]
+    obs_dim: int
+    action_dim: int
+    action_mask: npt.NDArray[np.bool_] = field(repr=False)
+
+
+@dataclass
+class AgentConfig:
+    """Options every agent has. An agent's own options extend this class, beside the agent."""
+
+    name: str = opt("", "name of the agent, part of the run folder")
+    builder: str = opt("", "which algorithm this is (see `medley list agents`)")
+    missing: str | None = opt(None, "set on names that this version does not have yet: what they need")
+    discount: float = opt(0.99, "gamma, the discount per step")
+    n_step: int = opt(1, "rewards summed before bootstrapping")
+    reward_scale: float = opt(1.0, "every reward is multiplied by this before learning")
+    reward_normalization: str = opt("none", "none | ema_std: divide by a running standard deviation per task")
+
+
+class Agent(ABC):
+    """Networks, losses and optimisers. Knows nothing of files, logs or environments.
+
+    `update` never reads a value back from the device and never branches on one; what must branch is a phase, a name
+    that `phase(n)` gives for the n-th update. All tensors stay where they are for the agent's whole life.
+    """
+
+    @abstractmethod
+    def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+        """Actions [tasks, rows, dim] for obs [tasks, rows, dim]; standard normal noise explores, None does not."""
+
+    @abstractmethod
+    def update(self, batch: Batch, phase: str) -> Metrics:
+        """One gradient update; metrics are tensors, scalar or one number per task."""
+
+    def phase(self, update: int) -> str:
+        return "all"
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything the future depends on: parameters, targets, optimiser moments, random state."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Copy into the tensors that are there already."""
+
+    @abstractmethod
+    def load_weights(self, state: dict[str, Tensor]) -> None:
+        """Start from another run's weights: parameters and targets only."""
+
+
+@dataclass(frozen=True)
+class AgentKind:
+    options: type[AgentConfig]
+    build: Callable[[Any, Spaces, torch.device, int], Agent]  # (options, spaces, device, seed) -> agent
+    # refuses impossible combinations before any work; gets (options, number of tasks)
+    check: Callable[[Any, int], None] = lambda options, tasks: None
+
+
+_KINDS: dict[str, AgentKind] = {}
+
+
+def register_agent(builder: str, kind: AgentKind) -> None:
+    """Make `agent.builder=<builder>` available. Packages call this from their `medley.plugins` entry point."""
+    _KINDS[builder] = kind
+
+
+def agent_kind(builder: str) -> AgentKind:
+    if builder not in _KINDS:
+        raise ConfigError(f"there is no agent builder {builder!r}.{closest(builder, _KINDS)}")
+    return _KINDS[builder]
+
+
+def agent_kinds() -> dict[str, AgentKind]:
+    return dict(_KINDS)

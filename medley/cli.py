@@ -1,0 +1,186 @@
+"""The command line: `medley VERB ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from medley import __version__
+from medley.errors import MedleyError
+
+EXAMPLES = """\
+examples:
+  medley train                                             MT10 with multi-task SAC
+  medley train env=point                                   a small world, learnt in seconds
+  medley train env=metaworld-mt1 env.task=drawer-close     one task
+  medley train env=metaworld env.tasks=[reach,push]        any tasks
+  medley train setup.seed=1,2,3                            three runs, one after the other
+  medley resume runs/point/state_sac/seed_1
+  medley report runs/point
+  medley list options                                      everything that can be set
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.verb(arguments) or 0)
+    except MedleyError as e:
+        print(f"medley: {e}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("medley: stopped at once; the last checkpoint stands.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="medley",
+        description="Train one agent on many tasks.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"medley {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    p = verbs.add_parser("train", help="train an agent; goes on with an unfinished run of the same options")
+    p.add_argument("options", nargs="*", help="like agent=state_sac env=point setup.seed=1 (see `medley list options`)")
+    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.add_argument("--fresh", action="store_true", help="start anew; an earlier run in the folder is kept aside")
+    p.add_argument("--override", action="store_true", help="go on with a run whose options differ")
+    p.add_argument("--init-from", metavar="RUN", help="start from the trained weights of another run")
+    p.set_defaults(verb=_train)
+
+    p = verbs.add_parser("resume", help="go on with a run that was stopped or killed")
+    p.add_argument("run", help="run folder")
+    p.add_argument("options", nargs="*", help="options to change, like experiment.num_train_steps=100000")
+    p.add_argument("--override", action="store_true", help="allow changes to what is learnt")
+    p.set_defaults(verb=_resume)
+
+    p = verbs.add_parser("evaluate", help="score a run again; can be stopped and started again")
+    p.add_argument("run", help="run folder")
+    p.add_argument("options", nargs="*", help="experiment.protocol=, experiment.num_eval_episodes=, …")
+    p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
+    p.set_defaults(verb=_evaluate)
+
+    p = verbs.add_parser("report", help="curves, tables and videos of one or many runs as one HTML page")
+    p.add_argument("runs", nargs="+", help="run folders, or folders that contain them")
+    p.add_argument("--out", help="folder for the report; default: the runs' own or common folder")
+    p.set_defaults(verb=_report)
+
+    p = verbs.add_parser("list", help="what there is: envs, agents, tasks, options")
+    p.add_argument("what", nargs="?", choices=["envs", "agents", "tasks", "options"], default="envs")
+    p.add_argument("options", nargs="*", help="agent= and env= whose options are listed")
+    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.set_defaults(verb=_list)
+
+    p = verbs.add_parser("doctor", help="what this machine has and what is missing")
+    p.set_defaults(verb=_doctor)
+
+    p = verbs.add_parser("bench", help="measure medley against what you would use instead")
+    p.add_argument("what", choices=["update"], help="update: learning speed against Stable-Baselines3")
+    p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
+    p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
+    p.set_defaults(verb=_bench)
+    return parser
+
+
+# Imports stand inside the verbs so that `--help` answers at once.
+
+
+def _train(a: argparse.Namespace) -> int:
+    from medley.config.load import expand_sweeps, load_config
+    from medley.training import start
+
+    words = list(a.options)
+    if a.init_from:
+        words.append(f"experiment.init_from={a.init_from}")
+    configs = [load_config(w, a.config_dir) for w in expand_sweeps(words)]  # all are checked before the first starts
+    paths = []
+    for config in configs:
+        run, status = start.train(config, a.fresh, a.override)
+        paths.append(run.path)
+        if status == "stopped":
+            return 130
+        _close(run.path)
+    if len(paths) > 1:
+        from medley.reporting.report import write_report
+
+        print(f"Report over {len(paths)} runs: {write_report(paths)}")
+    return 0
+
+
+def _resume(a: argparse.Namespace) -> int:
+    from medley.training import start
+
+    run, status = start.resume(a.run, a.options, a.override)
+    if status == "stopped":
+        return 130
+    _close(run.path)
+    return 0
+
+
+def _close(path: Path) -> None:
+    from rich.console import Console
+
+    from medley.reporting.runs import read_run
+    from medley.reporting.tables import final_table
+    from medley.training.finish import finish
+    from medley.training.run import Run
+
+    finish(Run(path))
+    Console().print(final_table(read_run(path)))
+
+
+def _evaluate(a: argparse.Namespace) -> int:
+    from medley.training.evaluate import evaluate
+    from medley.training.stopping import StopRequest
+
+    def show(score: object, left: int) -> None:
+        print(f"| eval | {score.task} | E: {score.episode} | R: {score.reward:.4f} | Su: {int(score.success)} | left: {left}")  # type: ignore[attr-defined]
+
+    with StopRequest() as stop:
+        path, result = evaluate(a.run, a.options, a.checkpoint, stop, show)
+    if not result["complete"]:
+        print("Stopped between episodes. The same command goes on from here.")
+        return 130
+    for task, score in result["per_task"].items():
+        print(f"{task:32} success {score['success']:6.1%}   return {score['return']:10.2f}")
+    print(f"{'mean':32} success {result['success']:6.1%}   return {result['return']:10.2f}")
+    print(f"Written to {path} (protocol {result['protocol']}, step {result['step']:,}).")
+    return 0
+
+
+def _report(a: argparse.Namespace) -> int:
+    from medley.reporting.report import write_report
+
+    print(f"Report: {write_report([Path(r) for r in a.runs], Path(a.out) if a.out else None)}")
+    return 0
+
+
+def _list(a: argparse.Namespace) -> int:
+    from medley.listing import show
+
+    show(a.what, a.options, a.config_dir)
+    return 0
+
+
+def _doctor(a: argparse.Namespace) -> int:
+    from medley.doctor import examine
+
+    return examine()
+
+
+def _bench(a: argparse.Namespace) -> int:
+    from medley.bench.update import bench
+
+    bench(seconds=a.seconds, as_json=a.json)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,217 @@
+"""From words on a command line to a checked, typed Config. Nothing is built here; bad input ends here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from medley.agents.api import agent_kind
+from medley.config import plugins
+from medley.config.options import describe
+from medley.config.resolve import fill_and_check
+from medley.config.schema import Config
+from medley.envs.registry import env_kind
+from medley.errors import ConfigError, closest
+
+GROUPS = (
+    "setup",
+    "agent",
+    "agent/components",
+    "agent/optimizers",
+    "env",
+    "experiment",
+    "replay_buffer",
+    "metrics",
+    "logger",
+)
+
+
+def expand_sweeps(words: Sequence[str]) -> list[list[str]]:
+    """`setup.seed=1,2,3` stands for three runs; several such words for every combination."""
+    plugins.load()
+    runs: list[list[str]] = [[]]
+    for override, word in zip(_parse(words), words, strict=True):
+        if override.is_sweep_override():
+            values = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
+            runs = [[*run, value] for run in runs for value in values]
+        else:
+            runs = [[*run, word] for run in runs]
+    return runs
+
+
+def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Config:
+    """Compose the YAML that `words` select, lay their values over it, and check everything."""
+    plugins.load()
+    overrides = _parse(words)
+    with _hydra(config_dirs) as composer:
+        groups = [o for o in overrides if _is_group(o)]
+        values = [o for o in overrides if not _is_group(o)]
+        for o in groups:
+            composer.check_choice(str(o.key_or_group), str(o.value()))
+        choices = [o.input_line or "" for o in groups]
+        if not any(o.key_or_group == "setup" for o in groups):
+            wanted = composer.compose(choices).env.get("setup")
+            choices += [f"setup={wanted}"] if wanted else []
+        tree = composer.compose(choices)
+    return _typed(tree, values)
+
+
+def choices(group: str, config_dirs: Sequence[str | Path] = ()) -> list[str]:
+    """The names that `group=` can take."""
+    plugins.load()
+    with _hydra(config_dirs) as composer:
+        return composer.names(group)
+
+
+def read_choice(group: str, name: str, config_dirs: Sequence[str | Path] = ()) -> dict[str, Any]:
+    """The YAML behind `group=name`, as it stands."""
+    with _hydra(config_dirs) as composer:
+        tree = composer.compose([f"{group}={name}"])
+    return dict(OmegaConf.to_container(OmegaConf.select(tree, group)))  # type: ignore[call-overload]
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def from_dict(saved: dict[str, Any], words: Sequence[str] = ()) -> Config:
+    """The Config of a run folder, with a few options changed."""
+    plugins.load()
+    for o in (overrides := _parse(words)):
+        if _is_group(o):
+            raise ConfigError(f"{o.key_or_group}= cannot be chosen anew for an existing run; set single options.")
+    return _typed(OmegaConf.create(saved), overrides)
+
+
+# ---- Hydra
+
+
+class _Composer:
+    def __init__(self, searchpath: list[str]) -> None:
+        self.searchpath = [f"hydra.searchpath=[{','.join(searchpath)}]"] if searchpath else []
+
+    def names(self, group: str) -> list[str]:
+        # The groups below a group are listed as folders, so what comes back are names of files alone.
+        from hydra.core.object_type import ObjectType
+
+        loader = GlobalHydra.instance().config_loader()
+        found: list[str] = []
+        if self.searchpath:
+            self.compose([])  # makes the loader look into the added folders
+        for source in loader.get_sources():
+            if source.available():
+                found += source.list(group, results_filter=ObjectType.CONFIG) if source.is_group(group) else []
+        for word in self.searchpath:
+            for folder in word.removeprefix("hydra.searchpath=[").removesuffix("]").split(","):
+                found += [p.stem for p in Path(folder.removeprefix("file://"), group).glob("*.yaml")]
+        return sorted(set(found))
+
+    def check_choice(self, group: str, name: str) -> None:
+        if name not in (names := self.names(group)):
+            raise ConfigError(f"there is no {group}={name}.{closest(name, names)}")
+
+    def compose(self, words: list[str]) -> DictConfig:
+        try:
+            return compose("config", overrides=[*self.searchpath, *words])
+        except (HydraException, OmegaConfBaseException) as e:
+            raise ConfigError(str(e).strip()) from None
+
+
+class _hydra:
+    """Hydra keeps one global state; take it for a moment and leave it as it was."""
+
+    def __init__(self, config_dirs: Sequence[str | Path]) -> None:
+        folders = [Path(d).resolve() for d in [*plugins.config_dirs(), *config_dirs]]
+        for folder in folders:
+            if not folder.is_dir():
+                raise ConfigError(f"--config-dir {folder}: there is no such folder.")
+        self.searchpath = [f"file://{folder}" for folder in folders]
+
+    def __enter__(self) -> _Composer:
+        Plugins.instance()
+        GlobalHydra.instance().clear()
+        self.context = initialize_config_module("medley.config", version_base="1.3")
+        self.context.__enter__()
+        return _Composer(self.searchpath)
+
+    def __exit__(self, *error: object) -> None:
+        self.context.__exit__(*error)
+        GlobalHydra.instance().clear()
+
+
+def _parse(words: Sequence[str]) -> list[Override]:
+    for word in words:
+        if "=" not in word:
+            raise ConfigError(f"{word!r} is not an option: options look like agent=state_sac or setup.seed=1.")
+    try:
+        return OverridesParser.create().parse_overrides(list(words))
+    except HydraException as e:
+        raise ConfigError(str(e).strip().splitlines()[0]) from None
+
+
+def _is_group(override: Override) -> bool:
+    return override.key_or_group in GROUPS
+
+
+# ---- types
+
+
+def _typed(tree: DictConfig, values: list[Override]) -> Config:
+    raw = OmegaConf.to_container(tree, resolve=False)
+    assert isinstance(raw, dict)
+    for override in values:  # the builder decides which options exist, so look at it first
+        if override.key_or_group in ("agent.builder", "env.builder"):
+            group = override.key_or_group.split(".")[0]
+            raw[group] = {**raw[group], "builder": override.value()}
+    for group in ("agent", "env"):
+        if missing := raw[group].get("missing"):
+            raise ConfigError(f"{group}={raw[group]['name']} is not in this version yet: it needs {missing}.")
+        if not raw[group].get("builder"):
+            raise ConfigError(f"the chosen {group} has no `builder`: say in its YAML file which kind it is.")
+    schema = schema_for(raw["agent"]["builder"], raw["env"]["builder"])
+    typed = OmegaConf.structured(schema)
+    known = [name for name, _, _ in describe(schema)]
+    try:
+        typed = OmegaConf.merge(typed, OmegaConf.create(raw))
+        for override in values:
+            key = str(override.key_or_group).lstrip("+")
+            if override.is_delete():
+                raise ConfigError(f"~{key}: options cannot be removed; set it to null.")
+            OmegaConf.update(typed, key, override.value(), merge=False, force_add=False)
+        config = OmegaConf.to_object(typed)
+    except OmegaConfBaseException as e:
+        raise ConfigError(_explain(e, known)) from None
+    assert isinstance(config, Config)
+    fill_and_check(config)
+    return config
+
+
+def schema_for(agent_builder: str, env_builder: str) -> type[Config]:
+    """Config with the chosen agent's and env's own options in place of the general ones."""
+    from medley.config.options import opt
+
+    agent, env = agent_kind(agent_builder).options, env_kind(env_builder).options
+    fields: list[tuple[str, type, Any]] = [("agent", agent, opt(agent(), "")), ("env", env, opt(env(), ""))]
+    made = dataclasses.make_dataclass("Config", fields, bases=(Config,))
+    made.__module__ = __name__
+    return made
+
+
+def _explain(error: OmegaConfBaseException, known: list[str]) -> str:
+    key = str(error.full_key or "")
+    text = str(error.msg or error).strip().splitlines()[0]
+    if key and not any(name == key or name.startswith(key + ".") for name in known):
+        siblings = [n for n in known if n.split(".")[0] == key.split(".")[0]]
+        return f"there is no option {key}.{closest(key, siblings or known)}"
+    return f"{key}: {text}" if key else text

@@ -1,0 +1,105 @@
+"""Fill in the defaults that depend on other options, and refuse what cannot work, before any work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medley.agents.api import agent_kind
+from medley.config.schema import Config
+from medley.envs.registry import env_kind
+from medley.errors import ConfigError, closest
+from medley.training.protocols import PROTOCOLS
+
+
+def fill_and_check(config: Config) -> None:
+    """Afterwards no option that the run depends on is null."""
+    tasks = env_kind(config.env.builder).tasks(config.env)
+    if config.env.num_envs is not None and config.env.num_envs != len(tasks):
+        raise ConfigError(f"env.num_envs={config.env.num_envs}, but {config.env.name} has {len(tasks)} tasks.")
+    agent_kind(config.agent.builder).check(config.agent, len(tasks))
+    _check_numbers(config)
+    _fill_replay(config, len(tasks))
+    _fill_experiment(config)
+    _check_words(config)
+    if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
+        raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
+
+
+def _fill_replay(config: Config, tasks: int) -> None:
+    replay = config.replay_buffer
+    if replay.batch_size is None:
+        replay.batch_size = 128 * tasks
+    if replay.capacity is None:
+        replay.capacity = 100_000 * tasks
+    if replay.batch_size < tasks or replay.batch_size % tasks:
+        lower = max(1, replay.batch_size // tasks) * tasks
+        raise ConfigError(
+            f"replay_buffer.batch_size={replay.batch_size} cannot be split equally between {tasks} tasks: "
+            f"use {lower} or {lower + tasks}."
+        )
+    if replay.capacity // tasks < config.env.slots_per_task * config.agent.n_step:
+        raise ConfigError(f"replay_buffer.capacity={replay.capacity} is too small for {tasks} tasks.")
+
+
+def _fill_experiment(config: Config) -> None:
+    e = config.experiment
+    if e.updates is None:
+        e.updates = e.collect_steps * config.env.slots_per_task
+    if e.eval_freq is None:
+        e.eval_freq = max(1, e.num_train_steps // 20)
+    if e.save_freq is None:
+        e.save_freq = e.eval_freq
+    if e.protocol is None:
+        e.protocol = "metaworld+" if config.env.builder == "metaworld" else "episodes"
+    if e.protocol not in PROTOCOLS:
+        raise ConfigError(f"experiment.protocol={e.protocol!r} does not exist.{closest(e.protocol, PROTOCOLS)}")
+    if e.num_eval_episodes is None:
+        e.num_eval_episodes = PROTOCOLS[e.protocol].episodes
+    if e.num_final_eval_episodes is None:
+        e.num_final_eval_episodes = e.num_eval_episodes
+
+
+def _check_numbers(config: Config) -> None:
+    e = config.experiment
+    for key, value, least in (
+        ("setup.seed", config.setup.seed, 0),
+        ("setup.threads", config.setup.threads, 1),
+        ("env.slots_per_task", config.env.slots_per_task, 1),
+        ("env.horizon", config.env.horizon, 1),
+        ("agent.n_step", config.agent.n_step, 1),
+        ("experiment.num_train_steps", e.num_train_steps, 1),
+        ("experiment.init_steps", e.init_steps, 1),
+        ("experiment.collect_steps", e.collect_steps, 1),
+        ("experiment.updates", e.updates, 0),
+        ("experiment.eval_freq", e.eval_freq, 0),
+        ("experiment.save_freq", e.save_freq, 0),
+        ("experiment.num_eval_episodes", e.num_eval_episodes, 1),
+        ("experiment.num_final_eval_episodes", e.num_final_eval_episodes, 1),
+        ("experiment.eval_slots_per_task", e.eval_slots_per_task, 1),
+        ("experiment.save.model.long_term_freq", e.save.model.long_term_freq, 1),
+        ("logger.train_freq", config.logger.train_freq, 1),
+        ("replay_buffer.batch_size", config.replay_buffer.batch_size, 1),
+        ("replay_buffer.capacity", config.replay_buffer.capacity, 1),
+    ):
+        if value is not None and value < least:
+            raise ConfigError(f"{key}={value} must be at least {least}.")
+    if e.max_minutes is not None and e.max_minutes <= 0:
+        raise ConfigError(f"experiment.max_minutes={e.max_minutes} must be positive.")
+    if e.save.model.retain_last_n == 0 or e.save.model.retain_last_n < -1:
+        raise ConfigError("experiment.save.model.retain_last_n must be at least 1, or -1 to keep all.")
+    if not 0 <= config.agent.discount <= 1:
+        raise ConfigError(f"agent.discount={config.agent.discount} must lie in [0, 1].")
+
+
+def _check_words(config: Config) -> None:
+    for key, value, known in (
+        ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
+        ("agent.reward_normalization", config.agent.reward_normalization, ["none", "ema_std"]),
+        ("logger.console", config.logger.console, ["auto", "panel", "lines", "none"]),
+        ("metrics.main", config.metrics.main, ["success", "episode_reward"]),
+    ):
+        if value not in known:
+            raise ConfigError(f"{key}={value!r} does not exist.{closest(value, known)}")
+    device = config.setup.device
+    if device != "auto" and device.split(":")[0] not in ("cpu", "cuda"):
+        raise ConfigError(f"setup.device={device!r} does not exist.{closest(device, ['auto', 'cpu', 'cuda'])}")

@@ -1,0 +1,100 @@
+"""Every option outside `agent` and `env`, with its default and its meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medley.agents.api import AgentConfig
+from medley.config.options import opt
+from medley.envs.registry import EnvConfig
+
+
+@dataclass
+class DebugConfig:
+    should_enable: bool = opt(False, "check every update for non-finite numbers, not only every log line (slow)")
+
+
+@dataclass
+class SetupConfig:
+    setup: str = opt("", "name of the setup: it selects metrics, optimisers and agent components")
+    seed: int = opt(1, "the one seed that decides everything")
+    device: str = opt("auto", "cpu | cuda | cuda:1 | auto")
+    threads: int | None = opt(None, "CPU threads of the learner; null: all cores. Part of a run's exact arithmetic")
+    id: str | None = opt(None, "name of this configuration in the run folder; null: made from what was asked for")
+    base_path: str = opt(".", "folder that holds `runs/`")
+    save_dir: str | None = opt(None, "run folder; null: <base_path>/runs/<env>/<id>/seed_<seed>")
+    description: str | None = opt(None, "free text, kept in config.yaml")
+    tags: list[str] = opt([], "free words, kept in config.yaml")
+    debug: DebugConfig = opt(DebugConfig(), "")
+
+
+@dataclass
+class SaveModelConfig:
+    retain_last_n: int = opt(2, "checkpoints kept; -1 keeps all. Two, so that a damaged one has one before it")
+    long_term_freq: int | None = opt(None, "keep for ever the first checkpoint after every so many steps")
+
+
+@dataclass
+class SaveBufferConfig:
+    should_save: bool = opt(True, "save replay in checkpoints; without it a resumed run starts with an empty one")
+
+
+@dataclass
+class SaveConfig:
+    model: SaveModelConfig = opt(SaveModelConfig(), "")
+    buffer: SaveBufferConfig = opt(SaveBufferConfig(), "")
+
+
+@dataclass
+class ExperimentConfig:
+    num_train_steps: int = opt(2_000_000, "length of the run in steps: one step is one transition in every task")
+    max_minutes: float | None = opt(None, "stop after so many minutes of training, then evaluate and report as usual")
+    init_steps: int = opt(4000, "steps taken with uniformly random actions before learning starts")
+    collect_steps: int = opt(1, "steps of every slot per chunk of the loop")
+    updates: int | None = opt(None, "updates per chunk; null: one per step of a task")
+    eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
+    eval_at_start: bool = opt(True, "evaluate the untrained agent too")
+    protocol: str | None = opt(None, "evaluation protocol: metaworld+ | mtrl | tdmpc2 | episodes; null: the env's own")
+    num_eval_episodes: int | None = opt(None, "episodes per task in an evaluation; null: the protocol's number")
+    num_final_eval_episodes: int | None = opt(None, "episodes per task in the last evaluation; null: the same number")
+    eval_slots_per_task: int = opt(1, "evaluation episodes of a task that run side by side")
+    save_freq: int | None = opt(None, "steps between checkpoints; null: at every evaluation; 0: only at the end")
+    save_minutes: float | None = opt(10.0, "a checkpoint also after so many minutes without one; null: never")
+    save: SaveConfig = opt(SaveConfig(), "")
+    should_resume: bool = opt(True, "`train` on an unfinished run folder with the same options goes on with it")
+    save_video: bool = opt(True, "record an episode per task at the end")
+    init_from: str | None = opt(None, "run folder whose trained weights this run starts from (also --init-from)")
+
+
+@dataclass
+class ReplayConfig:
+    capacity: int | None = opt(None, "transitions in all; null: 100,000 per task")
+    batch_size: int | None = opt(None, "transitions per update, split equally between tasks; null: 128 per task")
+    sampling: str = opt("stratified", "stratified: equal shares of tasks | uniform: random shares")
+
+
+@dataclass
+class MetricsConfig:
+    main: str = opt("success", "what the report puts first: success | episode_reward")
+    train: dict[str, str] = opt({}, "columns of a training line on the console: statistic -> abbreviation")
+    eval: dict[str, str] = opt({}, "columns of an evaluation line on the console: statistic -> abbreviation")
+
+
+@dataclass
+class LoggerConfig:
+    console: str = opt("auto", "auto: live panel on a terminal, lines elsewhere | panel | lines | none")
+    train_freq: int | None = opt(None, "steps between training lines; null: the env's episode length")
+    use_tb: bool = opt(True, "TensorBoard files in tb/")
+    use_wandb: bool = opt(False, "Weights & Biases too (pip install 'medley[wandb]')")
+    wandb_project: str = opt("medley", "project name at Weights & Biases")
+
+
+@dataclass
+class Config:
+    setup: SetupConfig = opt(SetupConfig(), "")
+    agent: AgentConfig = opt(AgentConfig(), "")
+    env: EnvConfig = opt(EnvConfig(), "")
+    experiment: ExperimentConfig = opt(ExperimentConfig(), "")
+    replay_buffer: ReplayConfig = opt(ReplayConfig(), "")
+    metrics: MetricsConfig = opt(MetricsConfig(), "")
+    logger: LoggerConfig = opt(LoggerConfig(), "")

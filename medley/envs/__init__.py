@@ -1,0 +1,72 @@
+"""What is acted on: the kinds of environment medley brings, reachable by builder's name and by Gymnasium.
+
+Simulators are imported when an env is built, never here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from medley.envs.api import MultiTaskEnv
+from medley.envs.gym import GymConfig, build_gym, gym_tasks
+from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
+from medley.envs.point import PointConfig, PointEnv, build_point, point_tasks
+from medley.envs.registry import EnvConfig, EnvKind, env_kind, env_kinds, register_env
+from medley.errors import ConfigError
+
+__all__ = ["EnvConfig", "EnvKind", "MultiTaskEnv", "build", "env_kind", "env_kinds", "register_env"]
+
+
+def _build_metaworld(cfg: MetaworldConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.metaworld.env import build_metaworld
+
+    return build_metaworld(cfg, slots_per_task, seed, evaluation)
+
+
+register_env("point", EnvKind(PointConfig, build_point, point_tasks))
+register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
+register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
+
+
+def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) -> MultiTaskEnv:
+    """The env that `cfg.builder` names; `cfg.num_envs`, if given, must be its number of tasks."""
+    kind = env_kind(cfg.builder)
+    tasks = kind.tasks(cfg)
+    if cfg.num_envs is not None and cfg.num_envs != len(tasks):
+        raise ConfigError(
+            f"env.num_envs is {cfg.num_envs}, but {cfg.name or cfg.builder} has {len(tasks)} tasks"
+        )
+    return kind.build(cfg, slots_per_task, seed, evaluation)
+
+
+def _slots(num_envs: int, tasks: int) -> int:
+    # make_vec says 1 when the caller says nothing: one slot per task.
+    if num_envs == 1:
+        return 1
+    if num_envs % tasks:
+        raise ConfigError(f"num_envs must be a multiple of the {tasks} tasks, not {num_envs}")
+    return num_envs // tasks
+
+
+def make_metaworld_vec(
+    benchmark: str, num_envs: int = 1, seed: int = 0, evaluation: bool = False, **options: Any
+) -> MultiTaskEnv:
+    """`gymnasium.make_vec("medley/MT10", num_envs=20, seed=1, reward_version="v1", ...)`."""
+    cfg = MetaworldConfig(benchmark=benchmark, **options)
+    return _build_metaworld(cfg, _slots(num_envs, len(metaworld_tasks(cfg))), seed, evaluation)
+
+
+def make_point_vec(num_envs: int = 1, seed: int = 0, num_tasks: int = 3, **options: Any) -> PointEnv:
+    """`gymnasium.make_vec("medley/Point", num_envs=6, num_tasks=3)`."""
+    return PointEnv(num_tasks, _slots(num_envs, num_tasks), seed=seed, **options)
+
+
+for _benchmark in ("mt1", "mt10", "mt25", "mt50"):
+    gymnasium.register(
+        id=f"medley/{_benchmark.upper()}",
+        vector_entry_point="medley.envs:make_metaworld_vec",
+        kwargs={"benchmark": _benchmark},
+    )
+gymnasium.register(id="medley/Point", vector_entry_point="medley.envs:make_point_vec")

@@ -1,0 +1,214 @@
+"""What an environment is to medley: many slots, ordered by task, stepped together, restartable exactly.
+
+A subclass says how some slots are reset and stepped; counting, time limits, autoreset, idle slots and
+random streams are here once, for all of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+def stream_seed(seed: int, evaluation: bool) -> int:
+    """The seed of an env's random streams: evaluation has one of its own, so that how often a run evaluates
+    changes nothing about what it trains on."""
+    if not evaluation:
+        return seed
+    return int(np.random.SeedSequence([seed, 0xE7A1]).generate_state(1)[0])
+
+
+class StepResult(NamedTuple):
+    """What `_step_slots` returns, one row per stepped slot."""
+
+    obs: Array
+    reward: Array
+    terminated: Mask
+    success: Mask
+    extra: dict[str, Array]
+    truncated: Mask | None = None  # cut off by the env itself, before `horizon`
+
+
+class MultiTaskEnv(VectorEnv[Any, Any, Any]):
+    """A vector env of `len(tasks) * slots_per_task` slots: slot i belongs to task i // slots_per_task.
+
+    Episodes end by `terminated` (a true end) or `truncated` (the time limit `horizon`, or the env's own), and
+    a slot that ended is reset in the same step: `obs` then holds the first observation of the next episode
+    and `info["final_obs"]` the true last one. In `info`:
+
+    - `success` (bool per slot): the task's success flag at this step;
+    - `final_obs` (like obs; rows valid where `_final_obs`): the last observation of an episode that ended;
+    - `final_info["episode"]` with `r`, `l` and `s` (return, length, success at any step), valid where
+      `_final_info`;
+    - whatever the env adds per slot (`extra`).
+
+    Everything random about an episode comes from (seed, slot, episode number): see `episode_rng`.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 25}
+    render_mode = "rgb_array"
+
+    def __init__(
+        self,
+        tasks: Sequence[str],
+        slots_per_task: int,
+        single_observation_space: gym.spaces.Box,
+        single_action_space: gym.spaces.Box,
+        horizon: int,
+        seed: int,
+        terminate_on_success: bool = False,
+    ) -> None:
+        self.tasks = tuple(tasks)
+        self.slots_per_task = slots_per_task
+        self.num_envs = len(self.tasks) * slots_per_task
+        self.task_ids = np.repeat(np.arange(len(self.tasks)), slots_per_task)
+        self.single_observation_space = single_observation_space
+        self.single_action_space = single_action_space
+        self.observation_space = batch_space(single_observation_space, self.num_envs)
+        self.action_space = batch_space(single_action_space, self.num_envs)
+        self.horizon = horizon
+        self.seed = seed
+        self.terminate_on_success = terminate_on_success
+        # Tasks with fewer action dimensions than the widest one: True where a dimension is real.
+        self.action_mask: Mask = np.ones((len(self.tasks), single_action_space.shape[0]), dtype=np.bool_)
+        self._obs: Array = np.zeros(
+            (self.num_envs, *single_observation_space.shape), dtype=single_observation_space.dtype
+        )
+        self._episode = np.zeros(self.num_envs, dtype=np.int64)
+        self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
+        self._return = np.zeros(self.num_envs, dtype=np.float64)
+        self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)
+
+    # ---- what a subclass provides
+
+    @abstractmethod
+    def _reset_slots(self, slots: Array) -> Array:
+        """Start episode `self._episode[slot]` in each of `slots`; returns their first observations."""
+
+    @abstractmethod
+    def _step_slots(self, slots: Array, actions: Array) -> StepResult:
+        """Advance `slots` by one step with `actions` (one row per slot in `slots`)."""
+
+    @abstractmethod
+    def _dynamics_state(self) -> dict[str, Array]:
+        """All that `_step_slots` depends on beside the counters kept here, as plain arrays."""
+
+    @abstractmethod
+    def _set_dynamics_state(self, state: dict[str, Array]) -> None:
+        """The inverse of `_dynamics_state`."""
+
+    def render_slot(self, slot: int, width: int = 320, height: int = 240) -> npt.NDArray[np.uint8]:
+        """A picture of one slot, [height, width, 3]."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be rendered")
+
+    # ---- what everyone calls
+
+    def episode_rng(self, slot: int) -> np.random.Generator:
+        """The random stream of the episode that `slot` starts or is in; the same whenever it is asked for."""
+        key = (int(slot), int(self._episode[slot]))
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Start afresh. `options`: `reset_mask` (bool per slot: only these slots) and `episode` (the number
+        of the episode to start, per slot: the next step of a stopped evaluation begins where it ended)."""
+        options = options or {}
+        if isinstance(seed, list):
+            raise ValueError("one seed decides everything: reset(seed=...) takes a single int")
+        mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
+        if seed is not None:
+            self.seed = int(seed)
+            self._episode[mask] = 0
+        if "episode" in options:
+            self._episode[mask] = np.asarray(options["episode"])[mask]
+        self._start(np.flatnonzero(mask))
+        return self._obs.copy(), {}
+
+    def step(
+        self, actions: Array, active: Mask | None = None
+    ) -> tuple[Array, Array, Mask, Mask, dict[str, Any]]:
+        """Step every slot, or only those `active`; an idle slot keeps its observation and gets reward 0."""
+        actions = np.asarray(actions)
+        if actions.shape != self.action_space.shape:
+            raise ValueError(f"actions have shape {actions.shape}, expected {self.action_space.shape}")
+        slots = np.arange(self.num_envs) if active is None else np.flatnonzero(active)
+        result = self._step_slots(slots, actions[slots])
+
+        reward = np.zeros(self.num_envs, dtype=np.float64)
+        terminated = np.zeros(self.num_envs, dtype=np.bool_)
+        success = np.zeros(self.num_envs, dtype=np.bool_)
+        reward[slots] = result.reward
+        success[slots] = result.success
+        terminated[slots] = result.terminated
+        if self.terminate_on_success:
+            terminated |= success
+        self._obs[slots] = result.obs
+        self._elapsed[slots] += 1
+        self._return += reward
+        self._succeeded |= success
+        truncated = self._elapsed >= self.horizon
+        if result.truncated is not None:
+            truncated[slots] |= result.truncated
+        truncated &= ~terminated
+        info: dict[str, Any] = {"success": success}
+        for key, values in result.extra.items():
+            column = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
+            column[slots] = values
+            info[key] = column
+
+        ended = terminated | truncated
+        if ended.any():
+            info["final_obs"], info["_final_obs"] = self._obs.copy(), ended
+            episode = {"r": self._return.copy(), "l": self._elapsed.copy(), "s": self._succeeded.copy()}
+            final = {
+                key: value.copy() for key, value in info.items() if not key.lstrip("_").startswith("final")
+            }
+            info["final_info"], info["_final_info"] = {**final, "episode": episode}, ended
+            self._episode[ended] += 1
+            self._start(np.flatnonzero(ended))
+        return self._obs.copy(), reward, terminated, truncated, info
+
+    def state(self) -> dict[str, Array]:
+        """Everything the future of every slot depends on, as arrays."""
+        return {
+            "seed": np.array(self.seed, dtype=np.int64),
+            "obs": self._obs.copy(),
+            "episode": self._episode.copy(),
+            "elapsed": self._elapsed.copy(),
+            "return": self._return.copy(),
+            "succeeded": self._succeeded.copy(),
+            **{f"dynamics.{key}": value for key, value in self._dynamics_state().items()},
+        }
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        """Continue exactly as the env that gave `state` would have."""
+        self.seed = int(state["seed"])
+        self._obs = state["obs"].astype(self._obs.dtype).reshape(self._obs.shape)
+        self._episode = state["episode"].astype(np.int64)
+        self._elapsed = state["elapsed"].astype(np.int64)
+        self._return = state["return"].astype(np.float64)
+        self._succeeded = state["succeeded"].astype(np.bool_)
+        prefix = "dynamics."
+        self._set_dynamics_state({k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)})
+
+    def render(self) -> Any:
+        """A picture of every slot, as Gymnasium's vector envs give it."""
+        return tuple(self.render_slot(slot) for slot in range(self.num_envs))
+
+    def _start(self, slots: Array) -> None:
+        self._elapsed[slots] = 0
+        self._return[slots] = 0.0
+        self._succeeded[slots] = False
+        if slots.size:
+            self._obs[slots] = self._reset_slots(slots)

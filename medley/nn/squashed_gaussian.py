@@ -1,0 +1,28 @@
+"""The policy's distribution: a Gaussian squashed by tanh, with its exact log-density."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def bound_log_std(raw: Tensor, low: float, high: float, how: str) -> Tensor:
+    """`clamp` cuts; `tanh` rescales smoothly (at raw=0 it gives the middle of the range, so it starts timid)."""
+    if how == "tanh":
+        return low + 0.5 * (high - low) * (torch.tanh(raw) + 1)
+    return raw.clamp(low, high)
+
+
+def sample(mean: Tensor, log_std: Tensor, noise: Tensor, action_mask: Tensor) -> tuple[Tensor, Tensor]:
+    """a = tanh(mean + std * noise) and log pi(a), summed over real action dimensions only.
+
+    log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not overflow. Masked-out dimensions are zero in a.
+    """
+    u = mean + log_std.exp() * noise
+    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - 2 * (math.log(2) - u - softplus(-2 * u))
+    return torch.tanh(u) * action_mask, (log_prob * action_mask).sum(-1)

@@ -1,0 +1,54 @@
+"""The one building block: many linear layers of equal shape, applied as one batched product."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class StackedLinear(nn.Module):
+    """`members` independent linear layers: x[*members or broadcastable, rows, in] -> [*members, rows, out].
+
+    `members` is a shape: (2,) for twin critics, (2, T) for twin critics with a head per task. A size of 1 in x
+    (or a missing leading dimension) is shared by all members along that dimension.
+    """
+
+    def __init__(self, members: Sequence[int], in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.members = tuple(members)
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = nn.Parameter(torch.empty(*self.members, in_features, out_features))
+        self.bias = nn.Parameter(torch.zeros(*self.members, 1, out_features))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if len(self.members) == 1 and self.members[0] == 1 and x.ndim == 3 and x.shape[0] == 1:
+            # One member: the plain product is quicker than a batched one of size one.
+            return torch.addmm(self.bias[0], x[0], self.weight[0]).unsqueeze(0)
+        rows = x.shape[-2]
+        x = x.expand(*self.members, rows, self.in_features)
+        out = torch.baddbmm(
+            self.bias.reshape(-1, 1, self.out_features),
+            x.reshape(-1, rows, self.in_features),
+            self.weight.reshape(-1, self.in_features, self.out_features),
+        )
+        return out.view(*self.members, rows, self.out_features)
+
+    def extra_repr(self) -> str:
+        return f"members={self.members}, in={self.in_features}, out={self.out_features}"
+
+
+def init_hidden(layer: StackedLinear, generator: torch.Generator) -> None:
+    """He-uniform by the true fan-in, zero bias."""
+    bound = math.sqrt(6.0 / layer.in_features)
+    init_uniform(layer, bound, generator)
+
+
+def init_uniform(layer: StackedLinear, bound: float, generator: torch.Generator) -> None:
+    """U(-bound, bound) weights, zero bias; drawn on the CPU so that a seed means the same on every device."""
+    with torch.no_grad():
+        noise = torch.rand(layer.weight.shape, generator=generator)
+        layer.weight.copy_(noise.mul_(2 * bound).sub_(bound))
+        layer.bias.zero_()

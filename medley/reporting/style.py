@@ -1,0 +1,121 @@
+"""How every picture looks, and how it is written: a PNG, and its numbers as CSV beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from PIL import Image
+
+# Okabe and Ito's palette, told apart by every kind of colour vision; black and yellow are left out as lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
+INK, FAINT = "#2b2f36", "#d9dde3"
+_DPI = 150
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What was written, and what it shows."""
+
+    png: Path
+    csv: Path
+    caption: str
+
+
+def colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def dash(index: int) -> Any:
+    """A second turn through the colours changes the dashes."""
+    return DASHES[index // len(COLOURS) % len(DASHES)]
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure of its own, not one of pyplot's: no global state, no window, no leak."""
+    return Figure(figsize=(width, height), dpi=_DPI, layout="constrained", facecolor="white")
+
+
+def dress(axes: Any, title: str = "", size: float = 9.5) -> None:
+    """The look of one panel."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(colors=INK, labelsize=size - 2, length=2.5, color=FAINT)
+    axes.grid(color=FAINT, linewidth=0.6, alpha=0.7)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.02)
+    if title:
+        # Names come from files: read as a formula, a `$` in one could fail.
+        axes.set_title(title, fontsize=size, color=INK, loc="left", parse_math=False)
+
+
+def step_axis(axes: Any, size: float = 7.5) -> None:
+    """Steps as 20k or 1.5M."""
+    axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    axes.tick_params(axis="x", labelsize=size)
+
+
+def percent_axis(axes: Any) -> None:
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100 %"])
+
+
+def short_number(value: float) -> str:
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{value / unit:.4g}{name}"
+    return f"{value:.4g}"
+
+
+def clean(name: str, limit: int = 40) -> str:
+    """A name as a picture can draw it."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in name)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 4) -> None:
+    """One legend below all panels."""
+    box = figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=min(columns, max(1, len(labels))),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+    )
+    for text in box.get_texts():
+        text.set_parse_math(False)
+
+
+def save(
+    figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> Picture:
+    """Write `<stem>.png` and `<stem>.csv`."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    # Appended, not with_suffix: a stem may hold a dot.
+    png, table = Path(f"{stem}.png"), Path(f"{stem}.csv")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    # Lines on white need few colours: a palette makes the file a third, and reports embed it.
+    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(png, optimize=True)
+    with table.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows([_cell(value) for value in row] for row in rows)
+    return Picture(png, table, caption)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    return value

@@ -1,0 +1,224 @@
+"""Videos of episodes, where the machine can draw: one H.264 file per task that any browser plays."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import imageio_ffmpeg
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from medley.envs.api import MultiTaskEnv
+from medley.errors import MedleyError
+from medley.reporting.run_files import file_name
+
+Frame = npt.NDArray[np.uint8]
+Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+HOW_TO_GET_VIDEOS = (
+    "Videos need OpenGL: on Debian or Ubuntu `apt-get install libegl1 libgl1-mesa-dri`, "
+    "or `apt-get install libosmesa6`."
+)
+
+# Steps shown after the first success, so that it can be seen, and how long the last picture stays.
+_AFTER_SUCCESS = 8
+_HOLD_SECONDS = 0.8
+
+# Draws a ball and checks that something was drawn: a context alone is no proof that pictures are not black.
+_PROBE = """
+import sys, mujoco
+ball = "<geom size='.1' rgba='1 .5 .5 1'/>"
+model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{ball}</worldbody></mujoco>")
+data = mujoco.MjData(model)
+mujoco.mj_forward(model, data)
+renderer = mujoco.Renderer(model, 32, 32)
+renderer.update_scene(data)
+drawn = bool(renderer.render().any())
+renderer.close()
+sys.exit(0 if drawn else 3)
+"""
+
+
+class NoVideo(MedleyError):
+    """No video could be made; training and evaluation go on without."""
+
+
+def find_gl() -> str | None:
+    """The backend with which MuJoCo draws on this machine (`egl`, `osmesa`, `glfw`), or None.
+
+    A `MUJOCO_GL` that is already set is the only one tried. Each try is a process of its own, for a broken
+    driver may abort the one that loads it; the answers are kept, and MuJoCo is not imported here.
+    """
+    asked = os.environ.get("MUJOCO_GL", "").lower().strip()
+    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
+        if _works(backend):
+            return backend
+    return None
+
+
+def prepare_gl() -> str | None:
+    """Set `MUJOCO_GL` to what works, if it is unset; best called before anything imports `mujoco`.
+
+    MuJoCo chooses its backend once, when it is imported. Where that has happened, its choice is replaced.
+    """
+    found = find_gl()
+    if found and not os.environ.get("MUJOCO_GL"):
+        os.environ["MUJOCO_GL"] = found
+        chosen = sys.modules.get("mujoco.gl_context")
+        if chosen is not None:
+            vars(chosen)["GLContext"] = importlib.import_module(f"mujoco.{found}").GLContext
+    return found
+
+
+@cache
+def _works(backend: str) -> bool:
+    settings = {**os.environ, "MUJOCO_GL": backend}
+    # A PyOpenGL platform left over from another backend makes MuJoCo refuse to start.
+    settings.pop("PYOPENGL_PLATFORM", None)
+    try:
+        done = subprocess.run([sys.executable, "-c", _PROBE], env=settings, capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def record_videos(
+    env: MultiTaskEnv,
+    act: Act,
+    folder: Path,
+    step: int,
+    max_frames: int = 125,
+    size: tuple[int, int] = (320, 240),
+    every: int = 2,
+    fps: int | None = None,
+) -> list[Path]:
+    """Play one episode of every task in its first slot; returns `<folder>/<step>_<task>.mp4`, one per task.
+
+    `act` maps the observations of all slots to their actions. Every `every`-th step is drawn, fewer where an
+    episode would not fit into `max_frames`; a video ends soon after the first success or with the episode.
+    `env` is reset, and only the slot that is filmed moves: give an env of its own, not one that collects.
+    Raises `NoVideo`.
+    """
+    every = max(every, math.ceil(env.horizon / max_frames))
+    rate = fps or int(env.metadata.get("render_fps", 25))
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        obs, _ = env.reset()
+        for index, task in enumerate(env.tasks):
+            frames, obs = _episode(env, act, obs, index, step, size, every)
+            path = folder / f"{step}_{file_name(task)}.mp4"
+            _write(path, frames + frames[-1:] * round(_HOLD_SECONDS * rate), rate)
+            written.append(path)
+    except OSError as error:
+        raise NoVideo(f"The videos of step {step} cannot be written to {folder}: {error}.") from error
+    return written
+
+
+def _episode(
+    env: MultiTaskEnv,
+    act: Act,
+    obs: npt.NDArray[Any],
+    index: int,
+    step: int,
+    size: tuple[int, int],
+    every: int,
+) -> tuple[list[Frame], npt.NDArray[Any]]:
+    """The pictures of one task's episode, and the observations it left behind."""
+    slot = index * env.slots_per_task
+    active = np.zeros(env.num_envs, dtype=np.bool_)
+    active[slot] = True
+    label = f"{env.tasks[index]}   step {step:,}"
+    frames = [_stamp(_draw(env, slot, size), label, False)]
+    since_success: int | None = None
+    for time in range(1, env.horizon + 1):
+        obs, _, terminated, truncated, info = env.step(act(obs), active)
+        if since_success is not None:
+            since_success += 1
+        elif info["success"][slot]:
+            since_success = 0
+        if terminated[slot] or truncated[slot]:
+            # The slot is at the start of its next episode already: the last picture is the one before.
+            if since_success == 0:
+                frames.append(_mark(frames[-1]))
+            break
+        if time % every == 0 or since_success == 0:
+            frames.append(_stamp(_draw(env, slot, size), label, since_success is not None))
+        if since_success is not None and since_success >= 99:
+            break
+    return frames, obs
+
+
+def _draw(env: MultiTaskEnv, slot: int, size: tuple[int, int]) -> Frame:
+    # H.264 halves the colour planes: both sides must be even.
+    width, height = (side - side % 2 for side in size)
+    try:
+        return env.render_slot(slot, width, height)
+    except NotImplementedError as error:
+        raise NoVideo(f"No video: {error}.") from error
+    except Exception as error:  # what a GL driver raises has no common type
+        reason = re.sub(r"\s+", " ", f"{type(error).__name__}: {error}")[:200]
+        raise NoVideo(f"No video: drawing failed ({reason}). {HOW_TO_GET_VIDEOS}") from error
+
+
+def _stamp(frame: Frame, label: str, success: bool) -> Frame:
+    """The picture with its task and step written below, and a green edge from the first success on."""
+    image = Image.fromarray(np.ascontiguousarray(frame, dtype=np.uint8))
+    pen = ImageDraw.Draw(image, "RGBA")
+    width, height = image.size
+    pen.rectangle((0, height - 18, width, height), fill=(0, 0, 0, 150))
+    pen.text((6, height - 16), label, fill=(255, 255, 255, 255), font=_font())
+    stamped = np.asarray(image)
+    return _mark(stamped) if success else stamped
+
+
+def _mark(frame: Frame) -> Frame:
+    marked = frame.copy()
+    for edge in (marked[:3], marked[-3:], marked[:, :3], marked[:, -3:]):
+        edge[...] = (0, 200, 120)
+    return marked
+
+
+@cache
+def _font() -> Any:
+    # matplotlib ships a font with the letters of most languages; Pillow's own has few.
+    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", 11)
+
+
+def _write(path: Path, frames: Sequence[Frame], fps: int) -> None:
+    """Written under another name, then renamed: a file with the right name is whole."""
+    beside = path.with_name(f".{path.name}.part.mp4")
+    height, width = frames[0].shape[:2]
+    try:
+        writer = imageio_ffmpeg.write_frames(
+            str(beside),
+            (width, height),
+            fps=fps,
+            codec="libx264",
+            pix_fmt_out="yuv420p",
+            macro_block_size=2,
+            ffmpeg_log_level="error",
+            output_params=["-movflags", "+faststart"],
+        )
+        writer.send(None)
+        for frame in frames:
+            writer.send(np.ascontiguousarray(frame))
+        writer.close()
+        beside.replace(path)
+    except (RuntimeError, OSError) as error:
+        raise NoVideo(
+            f"No video: ffmpeg failed to write {path.name} ({str(error).strip()[:200]})."
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,102 @@
+"""From a Config to the parts of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from medley.agents.api import Agent, Spaces, agent_kind
+from medley.config.schema import Config
+from medley.envs.api import MultiTaskEnv
+from medley.envs.registry import env_kind
+from medley.errors import MedleyError
+from medley.replay.ring import Replay
+from medley.training.collector import Collector
+from medley.training.evaluator import Evaluator
+from medley.training.learner import Learner
+from medley.training.protocols import PROTOCOLS
+from medley.training.rewards import RewardScale
+
+
+@dataclass
+class Parts:
+    env: MultiTaskEnv
+    agent: Agent
+    replay: Replay
+    rewards: RewardScale
+    collector: Collector
+    learner: Learner
+    evaluator: Evaluator
+    device: torch.device
+
+
+def build(config: Config) -> Parts:
+    device = prepare_device(config)
+    c = config.replay_buffer
+    assert c.capacity is not None and c.batch_size is not None
+    env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
+    spaces = spaces_of(env)
+    tasks = len(env.tasks)
+    agent_seed, replay_seed, collector_seed = _streams(config.setup.seed)
+    agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
+    replay = Replay(
+        tasks,
+        env.slots_per_task,
+        c.capacity // tasks,
+        spaces.obs_dim,
+        spaces.action_dim,
+        device,
+        replay_seed,
+        config.agent.n_step,
+        config.agent.discount,
+        c.sampling == "uniform",
+    )
+    rewards = RewardScale(tasks, config.agent.reward_scale, config.agent.reward_normalization, device)
+    return Parts(
+        env=env,
+        agent=agent,
+        replay=replay,
+        rewards=rewards,
+        collector=Collector(env, device, collector_seed),
+        learner=Learner(agent, replay, rewards, c.batch_size // tasks, env.tasks),
+        evaluator=build_evaluator(config, device),
+        device=device,
+    )
+
+
+def build_evaluator(config: Config, device: torch.device) -> Evaluator:
+    """An env of its own, with the protocol's options, so that evaluation never disturbs training."""
+    assert config.experiment.protocol is not None
+    protocol = PROTOCOLS[config.experiment.protocol]
+    known = {f.name for f in dataclasses.fields(config.env)}
+    options = dataclasses.replace(config.env, **{k: v for k, v in protocol.env.items() if k in known})
+    slots = config.experiment.eval_slots_per_task
+    env = env_kind(options.builder).build(options, slots, config.setup.seed, True)
+    return Evaluator(env, protocol, device)
+
+
+def prepare_device(config: Config) -> torch.device:
+    """`auto` takes a GPU where there is one. Threads are part of a CPU run's exact arithmetic."""
+    name = config.setup.device
+    if config.setup.threads is not None:
+        torch.set_num_threads(config.setup.threads)
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        raise MedleyError(f"setup.device={name}: this machine has no such GPU. setup.device=cpu works everywhere.")
+    return device
+
+
+def spaces_of(env: MultiTaskEnv) -> Spaces:
+    observation, action = env.single_observation_space.shape, env.single_action_space.shape
+    assert observation is not None and action is not None
+    return Spaces(env.tasks, observation[0], action[0], env.action_mask)
+
+
+def _streams(seed: int) -> list[int]:
+    """Independent seeds for the agent, replay and the collector."""
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint32)]

@@ -1,0 +1,150 @@
+"""Checkpoints: folders of safetensors and JSON that are whole or not there, with a checksum for every file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file as load_arrays
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from medley.errors import DamagedError
+from medley.files import read_json, sha256, sync, write_json
+from medley.replay import segments
+from medley.replay.ring import Replay
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Snapshot:
+    """Everything the future of a run depends on, beside replay."""
+
+    agent: dict[str, Tensor]
+    learner: dict[str, Tensor]
+    collector: dict[str, Array]
+    rewards: dict[str, Array]
+    counters: dict[str, Any]  # plain JSON
+
+
+class Checkpoints:
+    """The checkpoints of one run: `checkpoints/<step>/` and the replay segments they name in `buffer/`."""
+
+    def __init__(self, run: Path, keep: int, long_term_freq: int | None = None) -> None:
+        self.folder, self.buffer = run / "checkpoints", run / "buffer"
+        self.keep, self.long_term_freq = keep, long_term_freq
+        self._manifest: segments.Manifest | None = None
+
+    def steps(self) -> list[int]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit())
+
+    def save(self, step: int, snapshot: Snapshot, replay: Replay | None) -> Path:
+        """Written beside, synced, then renamed: whoever looks sees a whole checkpoint or none."""
+        final, draft = self.folder / str(step), self.folder / f".{step}.tmp"
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            manifest = segments.save(replay, self.buffer, self._manifest) if replay else None
+            save_file({k: v.contiguous() for k, v in snapshot.agent.items()}, draft / "agent.safetensors")
+            save_file({k: v.contiguous() for k, v in snapshot.learner.items()}, draft / "learner.safetensors")
+            save_arrays(_contiguous(snapshot.collector), draft / "collector.safetensors")
+            save_arrays(_contiguous(snapshot.rewards), draft / "rewards.safetensors")
+            write_json(draft / "counters.json", snapshot.counters)
+            write_json(draft / "replay.json", manifest)
+            for path in draft.iterdir():
+                sync(path)
+            write_json(draft / "manifest.json", {p.name: sha256(p) for p in sorted(draft.iterdir())})
+            sync(draft)
+            if final.exists():  # a save at the same step, after an interrupted evaluation
+                shutil.rmtree(final)
+            draft.rename(final)
+            sync(self.folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            self._delete_unlisted()  # a full disk gets back what this attempt had written
+            raise
+        self._manifest = manifest
+        self._keep_long_term(step)
+        self._delete_old()
+        return final
+
+    def latest(self, report: Callable[[str], None]) -> Path | None:
+        """The newest checkpoint that is undamaged; `report` hears about those that are not."""
+        for step in reversed(self.steps()):
+            path = self.folder / str(step)
+            try:
+                self.verify(path)
+                return path
+            except DamagedError as e:
+                report(f"Checkpoint {step} cannot be used ({e}); trying the one before it.")
+        return None
+
+    def verify(self, path: Path) -> None:
+        if not (path / "manifest.json").is_file():
+            raise DamagedError("manifest.json is missing")
+        for name, digest in read_json(path / "manifest.json").items():
+            if not (path / name).is_file():
+                raise DamagedError(f"{name} is missing")
+            if sha256(path / name) != digest:
+                raise DamagedError(f"the checksum of {name} does not fit")
+        if manifest := read_json(path / "replay.json"):
+            segments.verify(self.buffer, manifest)
+
+    def load(self, path: Path, replay: Replay | None) -> Snapshot:
+        """Read a verified checkpoint; fills `replay` if one is given and was saved."""
+        for step in self.steps():  # what came after is not part of this run any more
+            if step > int(path.name):
+                shutil.rmtree(self.folder / str(step))
+        self._manifest = read_json(path / "replay.json")
+        if replay is not None and self._manifest is not None:
+            segments.load(replay, self.buffer, self._manifest)
+        return Snapshot(
+            agent=load_agent(path),
+            learner=load_file(path / "learner.safetensors"),
+            collector=load_arrays(path / "collector.safetensors"),
+            rewards=load_arrays(path / "rewards.safetensors"),
+            counters=read_json(path / "counters.json"),
+        )
+
+    def _keep_long_term(self, step: int) -> None:
+        """The first checkpoint in every long-term interval leaves its agent (not its replay) for ever."""
+        if not self.long_term_freq:
+            return
+        kept = [int(p.name.removeprefix("long_term_")) for p in self.folder.glob("long_term_*")]
+        if step // self.long_term_freq not in {s // self.long_term_freq for s in kept}:
+            place = self.folder / f"long_term_{step}"
+            place.mkdir()
+            os.link(self.folder / str(step) / "agent.safetensors", place / "agent.safetensors")
+
+    def _delete_old(self) -> None:
+        for step in self.steps()[: -self.keep] if self.keep > 0 else []:
+            shutil.rmtree(self.folder / str(step))
+        self._delete_unlisted()
+
+    def _delete_unlisted(self) -> None:
+        manifests = [read_json(self.folder / str(s) / "replay.json") for s in self.steps()]
+        segments.delete_unlisted(self.buffer, [m for m in manifests if m])
+
+
+def load_agent(path: Path) -> dict[str, Tensor]:
+    """The agent's tensors of a checkpoint folder."""
+    try:
+        return load_file(path / "agent.safetensors")
+    except (SafetensorError, OSError) as e:
+        raise DamagedError(f"{path / 'agent.safetensors'} cannot be read: {e}") from None
+
+
+def _contiguous(arrays: dict[str, Array]) -> dict[str, Array]:
+    # (np.ascontiguousarray alone would turn a scalar into a row of one)
+    return {k: np.ascontiguousarray(v).reshape(v.shape) for k, v in arrays.items()}

@@ -1,0 +1,96 @@
+"""Steps the environment with a policy and hands over what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from medley.envs.api import MultiTaskEnv
+from medley.errors import NonFiniteError
+from medley.replay.ring import Step
+
+Act = Callable[[Tensor, Tensor | None], Tensor]
+
+
+class Episode(NamedTuple):
+    """An episode that ended while collecting."""
+
+    task: int
+    reward: float
+    length: int
+    success: bool
+
+
+class Collector:
+    def __init__(self, env: MultiTaskEnv, device: torch.device, seed: int) -> None:
+        self.env, self.device = env, device
+        self.shape = (len(env.tasks), env.slots_per_task)
+        # On the CPU whatever the device: the actions tried do not depend on where the networks are.
+        self.generator = torch.Generator().manual_seed(seed)
+        self.obs, _ = env.reset(seed=env.seed)
+
+    def collect(self, act: Act, steps: int, explore: str, step: int) -> tuple[list[Step], list[Episode]]:
+        """`steps` steps in every slot. `explore`: "policy" samples actions, "random" draws them uniformly.
+        `step` is the counter before the first of them, for error messages."""
+        chunk: list[Step] = []
+        episodes: list[Episode] = []
+        for i in range(steps):
+            actions = self._random() if explore == "random" else self._sampled(act)
+            next_obs, reward, terminated, truncated, info = self.env.step(actions.reshape(self.env.num_envs, -1))
+            ended = terminated | truncated
+            last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if ended.any() else next_obs
+            self._check(reward, last_obs, step + (i + 1) * self.env.slots_per_task)
+            chunk.append(
+                Step(
+                    obs=self._by_task(self.obs).astype(np.float32),
+                    action=actions,
+                    reward=self._by_task(reward).astype(np.float32),
+                    next_obs=self._by_task(last_obs).astype(np.float32),
+                    terminated=self._by_task(terminated),
+                    ended=self._by_task(ended),
+                )
+            )
+            if ended.any():
+                final = info["final_info"]["episode"]
+                episodes += [
+                    Episode(int(self.env.task_ids[k]), float(final["r"][k]), int(final["l"][k]), bool(final["s"][k]))
+                    for k in np.flatnonzero(ended)
+                ]
+            self.obs = next_obs
+        return chunk, episodes
+
+    def _random(self) -> npt.NDArray[np.float32]:
+        shape = (*self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
+        uniform = torch.rand(shape, generator=self.generator) * 2 - 1
+        return np.asarray(uniform.numpy() * self.env.action_mask[:, None, :], dtype=np.float32)
+
+    def _sampled(self, act: Act) -> npt.NDArray[np.float32]:
+        shape = (*self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
+        noise = torch.randn(shape, generator=self.generator).to(self.device)
+        obs = torch.from_numpy(self._by_task(self.obs).astype(np.float32)).to(self.device)
+        return np.asarray(act(obs, noise).cpu().numpy())
+
+    def _by_task(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return rows.reshape(*self.shape, *rows.shape[1:])
+
+    def _check(self, reward: npt.NDArray[Any], obs: npt.NDArray[Any], step: int) -> None:
+        """NaN in, NaN for ever: stop before it reaches replay."""
+        for name, rows in (("reward", reward), ("observation", obs)):
+            if not np.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
+                bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
+                if bad.any():
+                    task = self.env.tasks[self.env.task_ids[np.flatnonzero(bad)[0]]]
+                    raise NonFiniteError(f"step {step}, task {task}: the environment gave a non-finite {name}.")
+
+    def state(self) -> dict[str, npt.NDArray[Any]]:
+        return {"generator": self.generator.get_state().numpy(), **self.env.state()}
+
+    def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        self.generator.set_state(torch.from_numpy(state["generator"].copy()))
+        self.env.set_state({k: v for k, v in state.items() if k != "generator"})
+        self.obs = state["obs"].copy()

@@ -1,0 +1,253 @@
+"""The one loop: collect, learn, evaluate, save; and exact restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+
+from medley.config.load import to_dict
+from medley.config.schema import Config
+from medley.errors import DamagedError, MedleyError
+from medley.files import read_json, write_json
+from medley.reporting.console import Console, make_console
+from medley.reporting.logger import Logger
+from medley.training.build import Parts, build
+from medley.training.checkpoints import Checkpoints, Snapshot
+from medley.training.collector import Episode
+from medley.training.evaluator import Interrupted, summarise
+from medley.training.run import Run
+
+
+class Experiment:
+    """One run. `train()` goes from wherever the folder stands to the end, or until it is asked to stop."""
+
+    def __init__(self, config: Config, run: Run, parts: Parts | None = None) -> None:
+        self.config, self.run = config, run
+        self.parts = parts or build(config)
+        save = config.experiment.save
+        self.checkpoints = Checkpoints(run.path, save.model.retain_last_n, save.model.long_term_freq)
+        self.step = self.last_eval = self.last_log = self.episodes_ended = 0
+        self.last_eval = -1
+        self.minutes = 0.0
+        self.finished: list[Episode] = []  # since the last training line
+        self.evaluations: list[dict[str, Any]] = []
+        self.log_lengths: dict[str, int] = {}
+        self.log_freq = config.logger.train_freq or self.parts.env.horizon
+        self.notes: list[str] = []  # said before the console is there
+
+    # ---- the loop
+
+    def train(self, should_stop: Callable[[], bool] = lambda: False) -> str:
+        """Returns "finished" or "stopped"."""
+        resumed = self.restore()
+        console = self._open_console()
+        self.logger = self._open_logger(console, resumed)
+        self._note_status("running")
+        self._clock = self._saved_at = self._logged_at = time.monotonic()
+        try:
+            status = self._loop(console, should_stop)
+            self._note_status(status)
+            return status
+        except BaseException:
+            self._note_status("failed")
+            raise
+        finally:
+            self.logger.close()
+
+    def _loop(self, console: Console, should_stop: Callable[[], bool]) -> str:
+        e, p = self.config.experiment, self.parts
+        assert e.updates is not None
+        last_save = self.step if self.checkpoints.steps() else -1
+        while True:
+            done = self.step >= e.num_train_steps or self._time_is_up()
+            if self._evaluation_due(done):
+                try:
+                    self._evaluate(console, done, should_stop)
+                except Interrupted:
+                    pass  # saved as still to be done
+            if done or should_stop() or self._save_due(last_save):
+                if self.step != last_save or done:
+                    self.save()
+                last_save, self._saved_at = self.step, time.monotonic()
+            if should_stop():
+                return "stopped"
+            if done:
+                return "finished"
+            explore = "random" if self.step < e.init_steps else "policy"
+            chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
+            for step in chunk:
+                p.replay.add(step)
+                p.rewards.observe(step.reward)
+            self.finished += episodes
+            self.episodes_ended += len(episodes)
+            self.step += e.collect_steps * p.env.slots_per_task
+            if self.step >= e.init_steps:
+                p.learner.learn(e.updates)
+            if self.config.setup.debug.should_enable:
+                p.learner.check_finite(self.step)
+            if self.step // self.log_freq > self.last_log // self.log_freq:
+                self._log_training()
+            console.progress(self.step, p.learner.updates)
+
+    def _evaluation_due(self, done: bool) -> bool:
+        e = self.config.experiment
+        if done:
+            return self.last_eval < self.step
+        if self.step == 0:
+            return e.eval_at_start and self.last_eval < 0
+        return bool(e.eval_freq) and self.step // e.eval_freq > max(self.last_eval, 0) // e.eval_freq  # type: ignore[operator]
+
+    def _save_due(self, last_save: int) -> bool:
+        e = self.config.experiment
+        if self.step == 0:
+            return last_save < 0  # so that there is always something to go back to
+        if e.save_minutes is not None and time.monotonic() - self._saved_at > 60 * e.save_minutes:
+            return True
+        return bool(e.save_freq) and self.step // e.save_freq > max(last_save, 0) // e.save_freq  # type: ignore[operator]
+
+    def _time_is_up(self) -> bool:
+        limit = self.config.experiment.max_minutes
+        return limit is not None and self._minutes() >= limit
+
+    def _minutes(self) -> float:
+        return self.minutes + (time.monotonic() - self._clock) / 60
+
+    # ---- numbers
+
+    def counters(self) -> dict[str, int]:
+        tasks = len(self.parts.env.tasks)
+        return {"step": self.step, "frames": self.step * tasks, "updates": self.parts.learner.updates}
+
+    def _log_training(self) -> None:
+        now = time.monotonic()
+        row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
+        if self.finished:
+            row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
+        row |= self.parts.learner.drain(self.step)
+        self._logged_at, self.last_log, self.finished = now, self.step, []
+        self.logger.write("train", row)
+
+    def _evaluate(self, console: Console, last: bool, should_stop: Callable[[], bool]) -> None:
+        p, e = self.parts, self.config.experiment
+        p.learner.check_finite(self.step)
+        console.progress(self.step, p.learner.updates, "evaluating")
+        episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
+        assert episodes is not None and e.protocol is not None
+        scores = p.evaluator.run(p.agent.act, episodes, should_stop=should_stop)
+        result = {**self.counters(), **summarise(scores, p.env.tasks)}
+        self.evaluations.append(result)
+        self.last_eval = self.step
+        row = {**self.counters(), "episode_reward": result["return"], "success": result["success"]}
+        for i, task in enumerate(p.env.tasks):
+            row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
+            row[f"success_env_index_{i}"] = result["per_task"][task]["success"]
+        self.logger.write("eval", {**row, "protocol": e.protocol})
+        self._write_results()
+
+    def _write_results(self) -> None:
+        header = {"format": 1, "protocol": self.config.experiment.protocol, "tasks": list(self.parts.env.tasks)}
+        write_json(self.run.path / "results.json", {**header, "evaluations": self.evaluations})
+
+    def _note_status(self, status: str) -> None:
+        minutes = self._minutes() if hasattr(self, "_clock") else self.minutes
+        try:
+            self.run.write_info(status=status, **self.counters(), minutes=round(minutes, 3))
+        except OSError as e:
+            if status != "failed":  # a full disk: the error that led here says more
+                raise MedleyError(f"{self.run.path / 'run.json'} cannot be written: {e.strerror}.") from None
+
+    # ---- saving and restoring
+
+    def save(self) -> None:
+        """A checkpoint of this instant. What is not finite is never saved."""
+        p = self.parts
+        p.learner.check_finite(self.step)
+        sums, counts = p.learner.state()
+        counters = {
+            **self.counters(),
+            "last_eval": self.last_eval,
+            "last_log": self.last_log,
+            "episodes_ended": self.episodes_ended,
+            "finished": [list(episode) for episode in self.finished],
+            "minutes": self._minutes(),
+            "metric_counts": counts,
+        }
+        try:
+            counters["log_lengths"] = self.logger.files.lengths()
+            snapshot = Snapshot(p.agent.state_dict(), sums, p.collector.state(), p.rewards.state(), counters)
+            replay = p.replay if self.config.experiment.save.buffer.should_save else None
+            self.checkpoints.save(self.step, snapshot, replay)
+        except (OSError, SafetensorError) as e:
+            steps = [s for s in self.checkpoints.steps() if s != self.step]
+            stands = f"the checkpoint of step {steps[-1]} still stands" if steps else "there is no earlier checkpoint"
+            raise MedleyError(f"step {self.step} could not be saved ({e}); {stands}.") from None
+
+    def restore(self) -> bool:
+        """Continue from the newest undamaged checkpoint; False if there is none and the run starts afresh."""
+        self._clock = time.monotonic()
+        path = self.checkpoints.latest(self.notes.append)
+        if path is None:
+            if self.checkpoints.steps():
+                raise DamagedError(f"none of the checkpoints in {self.checkpoints.folder} can be used.")
+            return False
+        p = self.parts
+        saved = self.checkpoints.load(path, p.replay)
+        c = saved.counters
+        p.agent.load_state_dict(saved.agent)
+        p.learner.set_state(saved.learner, c["metric_counts"])
+        p.learner.updates = c["updates"]
+        p.collector.set_state(saved.collector)
+        p.rewards.set_state(saved.rewards)
+        self.step, self.last_eval, self.last_log = c["step"], c["last_eval"], c["last_log"]
+        self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
+        self.finished = [Episode(*episode) for episode in c["finished"]]
+        self.log_lengths = c["log_lengths"]
+        self.evaluations = self._results_until(c["last_eval"])
+        self._write_results()
+        self.notes.append(f"Going on from step {self.step:,}.")
+        if not p.replay.written and self.step:
+            self.notes.append("Replay was not saved (experiment.save.buffer.should_save=false): it starts empty.")
+        return True
+
+    def _results_until(self, step: int) -> list[dict[str, Any]]:
+        path = self.run.path / "results.json"
+        if not path.is_file():
+            return []
+        return [r for r in read_json(path)["evaluations"] if r["step"] <= step]
+
+    # ---- places to talk to
+
+    def _open_console(self) -> Console:
+        c, p = self.config, self.parts
+        title = f"medley · {c.env.name} · {c.agent.name} · seed {c.setup.seed}"
+        console = make_console(c.logger.console, c.metrics, title, p.env.tasks, c.experiment.num_train_steps, self.step)
+        for note in self.notes:
+            console.note(note)
+        return console
+
+    def _open_logger(self, console: Console, resumed: bool) -> Logger:
+        step = self.step if resumed else None
+        config = to_dict(self.config)
+        try:
+            return Logger(self.run.path, self.config.logger, config, self.log_lengths, step, console)
+        except OSError as e:
+            console.close()
+            raise MedleyError(f"the logs in {self.run.path} cannot be written: {e.strerror}.") from None
+
+
+def _episode_statistics(episodes: list[Episode], tasks: int) -> dict[str, float]:
+    row = {
+        "episode_reward": float(np.mean([e.reward for e in episodes])),
+        "success": float(np.mean([e.success for e in episodes])),
+        "episode_length": float(np.mean([e.length for e in episodes])),
+    }
+    for i in range(tasks):
+        own = [e for e in episodes if e.task == i]
+        if own:
+            row[f"episode_reward_env_index_{i}"] = float(np.mean([e.reward for e in own]))
+            row[f"success_env_index_{i}"] = float(np.mean([e.success for e in own]))
+    return row

@@ -1,0 +1,79 @@
+"""A trained agent to act with: `medley.load(run).act(obs)`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from medley.agents.api import Agent, agent_kind
+from medley.config.schema import Config
+from medley.envs.api import MultiTaskEnv
+from medley.envs.registry import env_kind
+from medley.errors import ConfigError, closest
+from medley.training.build import build_evaluator, prepare_device, spaces_of
+from medley.training.checkpoints import load_agent
+from medley.training.run import Run
+from medley.training.start import newest_checkpoint
+
+
+def build_agent(config: Config, env: MultiTaskEnv, device: torch.device) -> Agent:
+    """The agent of a run, its weights still untrained."""
+    return agent_kind(config.agent.builder).build(config.agent, spaces_of(env), device, config.setup.seed)
+
+
+class Policy:
+    """Acts for any task of the run it was trained in."""
+
+    def __init__(self, path: str | Path) -> None:
+        run = Run(Path(path))
+        self.config = run.config()
+        self.device = prepare_device(self.config)
+        env = env_kind(self.config.env.builder).build(self.config.env, 1, self.config.setup.seed, True)
+        spaces = spaces_of(env)
+        self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim
+        self.agent = build_agent(self.config, env, self.device)
+        self.agent.load_weights(load_agent(newest_checkpoint(run.path)))
+        env.close()
+
+    def act(
+        self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False
+    ) -> npt.NDArray[np.float32]:
+        """Actions for `obs`: [dim] or [rows, dim] of one `task`, or [tasks, rows, dim] of all of them in order.
+
+        `task` is a name or an index; it may be left out where there is only one.
+        """
+        rows = np.asarray(obs, dtype=np.float32)
+        if rows.shape[-1] != self.obs_dim:
+            raise ValueError(f"observations have {rows.shape[-1]} numbers, this policy was trained on {self.obs_dim}")
+        if rows.ndim == 3:
+            return self._act(rows, explore)
+        index = self._index(task)
+        stacked = np.zeros((len(self.tasks), max(1, rows.size // self.obs_dim), self.obs_dim), dtype=np.float32)
+        stacked[index] = rows
+        actions = self._act(stacked, explore)[index]
+        return actions[0] if rows.ndim == 1 else actions
+
+    def make_env(self, slots_per_task: int = 1) -> MultiTaskEnv:
+        """The environment it was trained in, as evaluation sees it."""
+        self.config.experiment.eval_slots_per_task = slots_per_task
+        return build_evaluator(self.config, self.device).env
+
+    def _act(self, rows: npt.NDArray[Any], explore: bool) -> npt.NDArray[np.float32]:
+        x = torch.from_numpy(rows).to(self.device)
+        noise = torch.randn(*rows.shape[:2], self.action_dim, device=self.device) if explore else None
+        return np.asarray(self.agent.act(x, noise).cpu().numpy())
+
+    def _index(self, task: str | int | None) -> int:
+        if task is None:
+            if len(self.tasks) > 1:
+                raise ConfigError(f"this policy knows {len(self.tasks)} tasks: say which, as act(obs, task=...).")
+            return 0
+        if isinstance(task, str):
+            if task not in self.tasks:
+                raise ConfigError(f"this policy was not trained on {task!r}.{closest(task, self.tasks)}")
+            return self.tasks.index(task)
+        return range(len(self.tasks))[task]

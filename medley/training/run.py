@@ -1,0 +1,199 @@
+"""A run is a folder. Everything it knows is in it, in formats that any tool opens."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from medley.config.load import from_dict, to_dict
+from medley.config.schema import Config
+from medley.errors import ConfigError, MedleyError
+from medley.files import read_json, replacing, write_json
+
+# Options that may differ when a run goes on: they do not touch what is learnt.
+HARMLESS = (
+    "experiment.num_train_steps",
+    "experiment.max_minutes",
+    "experiment.save",
+    "experiment.save_freq",
+    "experiment.save_minutes",
+    "experiment.save_video",
+    "experiment.should_resume",
+    "logger",
+    "metrics",
+    "setup.base_path",
+    "setup.save_dir",
+    "setup.id",
+    "setup.description",
+    "setup.tags",
+    "setup.debug",
+)
+
+
+class Run:
+    """The folder of one run, held by one process at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: IO[str] | None = None
+
+    # ---- config and status
+
+    def exists(self) -> bool:
+        return (self.path / "config.yaml").is_file()
+
+    def create(self, config: Config) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write_config(config)
+        except OSError as e:
+            raise MedleyError(f"the run folder {self.path} cannot be written: {e.strerror}.") from None
+
+    def write_config(self, config: Config) -> None:
+        with replacing(self.path / "config.yaml") as temporary:
+            temporary.write_text(yaml.safe_dump(to_dict(config), sort_keys=False, allow_unicode=True), "utf-8")
+
+    def config(self, words: list[str] | None = None) -> Config:
+        """The run's own options, with those in `words` changed."""
+        if not self.exists():
+            raise ConfigError(f"{self.path} is not a run folder: it has no config.yaml.")
+        try:
+            saved = yaml.safe_load((self.path / "config.yaml").read_text("utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as e:
+            raise ConfigError(f"{self.path / 'config.yaml'} cannot be read: {str(e).splitlines()[0]}") from None
+        if not isinstance(saved, dict) or not all(isinstance(saved.get(g), dict) for g in ("agent", "env", "setup")):
+            raise ConfigError(f"{self.path / 'config.yaml'} does not hold the options of a run.")
+        return from_dict(saved, words or [])
+
+    def info(self) -> dict[str, Any]:
+        path = self.path / "run.json"
+        return dict(read_json(path)) if path.is_file() else {}
+
+    def write_info(self, **changes: Any) -> None:
+        write_json(self.path / "run.json", {**self.info(), **changes})
+
+    def lock(self) -> None:
+        """Two processes in one folder would ruin it; the system frees the lock when a process dies."""
+        try:
+            self._lock = (self.path / ".lock").open("w")
+        except OSError as e:
+            raise MedleyError(f"the run folder {self.path} cannot be written: {e.strerror}.") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MedleyError(f"another process is working in {self.path}.") from None
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def changed_options(old: Config, new: Config) -> tuple[list[str], list[str]]:
+    """What differs, as sentences: (harmless, not harmless)."""
+    before, after = flatten(to_dict(old)), flatten(to_dict(new))
+    harmless: list[str] = []
+    grave: list[str] = []
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key):
+            line = f"{key}: {before.get(key)} -> {after.get(key)}"
+            (harmless if any(key == h or key.startswith(h + ".") for h in HARMLESS) else grave).append(line)
+    return harmless, grave
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def describe_machine() -> dict[str, Any]:
+    """Versions and hardware, so that a result can be placed later."""
+    versions: dict[str, str] = {"python": platform.python_version()}
+    for package in ("medley", "torch", "numpy", "gymnasium", "metaworld", "mujoco"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        "versions": versions,
+        "machine": {"system": platform.platform(), "cores": os.cpu_count(), "gpu": gpu},
+        "commit": _commit(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of medley's own source, where it is run from a checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def default_path(config: Config) -> Path:
+    """runs/<env>/<config name>/seed_<i>, unless setup.save_dir says otherwise."""
+    if config.setup.save_dir is not None:
+        return Path(config.setup.save_dir)
+    return Path(config.setup.base_path, "runs", config.env.name, config_name(config), f"seed_{config.setup.seed}")
+
+
+def config_name(config: Config) -> str:
+    """setup.id, or the agent's name followed by what differs from its defaults: readable, and never ambiguous."""
+    if config.setup.id is not None:
+        return config.setup.id
+    import hashlib
+
+    from medley.config.load import load_config
+
+    groups = [f"setup={config.setup.setup}", f"agent={config.agent.name}", f"env={config.env.name}"]
+    try:
+        plain = flatten(to_dict(load_config(groups)))
+    except ConfigError:  # a setup, agent or env from a folder of the user's own
+        plain = {}
+    own = {
+        key: value
+        for key, value in flatten(to_dict(config)).items()
+        if plain.get(key) != value
+        and not key.startswith(("setup.", "logger.", "metrics."))
+        and key not in HARMLESS
+        and not key.startswith("agent.multitask.should")
+        and key not in ("agent.multitask.num_envs", "env.num_envs")
+    }
+    if not own or not plain:
+        return config.agent.name
+    words = [f"{key.rsplit('.', 1)[-1]}-{_word(value)}" for key, value in own.items()]
+    name = "_".join([config.agent.name, *words])
+    if len(name) > 80:
+        digest = hashlib.sha256(json.dumps(own, sort_keys=True, default=str).encode()).hexdigest()[:8]
+        name = f"{name[:70]}_{digest}"
+    return name
+
+
+def _word(value: Any) -> str:
+    text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "".join(c if c.isalnum() or c in "+.-" else "-" for c in text)
+
+

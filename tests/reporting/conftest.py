@@ -1,0 +1,117 @@
+"""Run folders that look like real ones, written in milliseconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+MakeRun = Callable[..., Path]
+
+# Runs as a script, as an attribute, and as a formula, wherever a text is taken for one of them.
+HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">$\\frac{"
+
+
+def _write_run(
+    root: Path,
+    env: str = "metaworld-mt10",
+    config: str = "state_sac",
+    seed: int = 1,
+    tasks: Sequence[str] = ("reach", "push", "pick-place"),
+    steps: Sequence[int] = tuple(range(0, 100_001, 10_000)),
+    speed: float = 1.0,
+    status: str = "finished",
+    protocol: str = "metaworld+",
+    folder: str = "",
+) -> Path:
+    run = root / (folder or f"{env}/{config}/seed_{seed}")
+    run.mkdir(parents=True)
+    rng = np.random.default_rng([seed, len(tasks), len(config)])
+    pace = rng.uniform(0.4, 2.0, len(tasks)) * speed
+    last = max(steps)
+    evaluations, eval_rows, train_rows = [], [], []
+    for step in steps:
+        level = 1 / (1 + np.exp(-8 * (pace * step / last - 0.5)))
+        success = np.round(np.clip(level + rng.normal(0, 0.05, len(tasks)), 0, 1) * 50) / 50
+        returns = 900 * level + rng.normal(0, 20, len(tasks))
+        counts = {"step": step, "frames": step * len(tasks), "updates": step // 2}
+        evaluations.append(
+            {
+                **counts,
+                "success": success.mean(),
+                "return": returns.mean(),
+                "per_task": {
+                    task: {"success": s, "return": r, "episodes": 50}
+                    for task, s, r in zip(tasks, success, returns, strict=True)
+                },
+                "episodes": [],
+            }
+        )
+        row = {**counts, "success": success.mean(), "episode_reward": returns.mean(), "protocol": protocol}
+        for index in range(len(tasks)):
+            row[f"success_env_index_{index}"] = success[index]
+            row[f"episode_reward_env_index_{index}"] = returns[index]
+        eval_rows.append(row)
+    for index, step in enumerate(np.linspace(0, last, 400).astype(int)):
+        row = {
+            "step": int(step),
+            "frames": int(step) * len(tasks),
+            "updates": int(step) // 2,
+            "episode": index,
+        }
+        row |= {"duration": 0.8, "episode_reward": 400 * step / last + rng.normal(0, 30)}
+        row |= {
+            "success": float(np.clip(step / last + rng.normal(0, 0.1), 0, 1)),
+            "batch_reward": step / last,
+        }
+        if step:  # the first rows of a log come before the first update
+            row |= {"critic_loss": 200 * np.exp(-6 * step / last) + rng.uniform(0.1, 0.5)}
+            row |= {"actor_loss": -20 * step / last + rng.normal(0, 1)}
+            row |= {"alpha_value": float(np.exp(-3 * step / last))}
+            row |= {
+                f"alpha_{i}": float(np.exp(-(2 + i / len(tasks)) * step / last)) for i in range(len(tasks))
+            }
+        train_rows.append(row)
+    info = {
+        "format": 1,
+        "env": env,
+        "agent": "state_sac",
+        "config_name": config,
+        "seed": seed,
+        "tasks": list(tasks),
+        "protocol": protocol,
+        "status": status,
+        "step": last,
+        "frames": last * len(tasks),
+        "updates": last // 2,
+        "minutes": 12.5,
+        "command": f"medley train env={env} agent=state_sac seed={seed}",
+        "versions": {"medley": "0.1.0", "torch": "2.13.0"},
+        "machine": {"cpu": "two cores"},
+        "commit": "0123abc",
+    }
+    (run / "run.json").write_text(json.dumps(info))
+    (run / "config.yaml").write_text(f"seed: {seed}\nagent:\n  batch_size: 128\n  lr: 0.0003\n")
+    results = {"format": 1, "protocol": protocol, "tasks": list(tasks), "evaluations": evaluations}
+    (run / "results.json").write_text(json.dumps(results))
+    (run / "eval.log").write_text("".join(json.dumps(row) + "\n" for row in eval_rows))
+    (run / "train.log").write_text("".join(json.dumps(row) + "\n" for row in train_rows))
+    return run
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Writes a run below tmp_path/runs and returns its folder; see `_write_run` for what can be chosen."""
+
+    def make(**options: object) -> Path:
+        return _write_run(tmp_path / "runs", **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def hostile() -> str:
+    return HOSTILE

@@ -1,0 +1,165 @@
+"""Videos: they decode, they end where they should, and a machine that cannot draw says so in one way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+from medley.envs.api import MultiTaskEnv, StepResult
+from medley.errors import MedleyError
+from medley.reporting import video
+from medley.reporting.video import HOW_TO_GET_VIDEOS, NoVideo, find_gl, prepare_gl, record_videos
+
+
+class Lights(MultiTaskEnv):
+    """Every slot counts its steps and shows them as brightness; task 0 succeeds at step 10, the rest never."""
+
+    def __init__(
+        self, tasks: tuple[str, ...] = ("bright", "a/b <c>"), horizon: int = 40, **options: Any
+    ) -> None:
+        box = gym.spaces.Box(-1, 1, (2,), dtype=np.float32)
+        super().__init__(tasks, 2, box, box, horizon, seed=0, **options)
+        self.time = np.zeros(self.num_envs, dtype=np.int64)
+        self.drawn: list[int] = []
+
+    def _reset_slots(self, slots: Any) -> Any:
+        self.time[slots] = 0
+        return np.zeros((len(slots), 2), dtype=np.float32)
+
+    def _step_slots(self, slots: Any, actions: Any) -> StepResult:
+        self.time[slots] += 1
+        never = np.zeros(len(slots), dtype=np.bool_)
+        success = (self.time[slots] >= 10) & (self.task_ids[slots] == 0)
+        return StepResult(np.zeros((len(slots), 2)), np.ones(len(slots)), never, success, {})
+
+    def _dynamics_state(self) -> dict[str, Any]:
+        return {"time": self.time}
+
+    def _set_dynamics_state(self, state: dict[str, Any]) -> None:
+        self.time = state["time"]
+
+    def render_slot(self, slot: int, width: int = 320, height: int = 240) -> Any:
+        self.drawn.append(slot)
+        return np.full((height, width, 3), 5 * self.time[slot], dtype=np.uint8)
+
+
+def act(obs: Any) -> Any:
+    assert obs.shape == (4, 2)
+    return np.zeros_like(obs)
+
+
+def _decode(path: Path) -> tuple[dict[str, Any], np.ndarray]:
+    frames = imageio_ffmpeg.read_frames(str(path))
+    about = next(frames)
+    width, height = about["size"]
+    return about, np.array([np.frombuffer(frame, np.uint8).reshape(height, width, 3) for frame in frames])
+
+
+def test_one_film_per_task(tmp_path: Path) -> None:
+    env = Lights()
+    paths = record_videos(env, act, tmp_path / "video", 500, size=(161, 120), every=2, fps=20)
+    assert [path.name for path in paths] == ["500_bright.mp4", "500_a-b-c.mp4"]
+    assert sorted(path.name for path in (tmp_path / "video").iterdir()) == ["500_a-b-c.mp4", "500_bright.mp4"]
+    assert set(env.drawn) == {0, 2}, "the first slot of each task, and no other"
+    assert env.time[[1, 3]].tolist() == [0, 0]
+
+    about, bright = _decode(paths[0])
+    assert (about["size"], about["fps"], about["codec"]) == ((160, 120), 20.0, "h264")
+    assert about["pix_fmt"].startswith("yuv420p")
+    hold = 16
+    # Steps 0, 2, … 18: success comes at 10, eight steps are shown after it.
+    assert len(bright) == 10 + hold
+    middle = bright[:, 40:60, 60:100].mean(axis=(1, 2, 3))
+    np.testing.assert_allclose(middle[:10], 10.0 * np.arange(10), atol=6)
+    edge = bright[:, 50:60, 0].mean(axis=1)
+    assert (edge[6:, 1] > 120).all(), "a green edge once it succeeded"
+    assert (edge[:4, 1] < 60).all()
+
+    _, other = _decode(paths[1])
+    assert len(other) == 20 + hold  # steps 0 to 38; the picture of step 40 is already the next episode's
+
+
+def test_success_that_ends_the_episode_is_marked(tmp_path: Path) -> None:
+    _, film = _decode(record_videos(Lights(terminate_on_success=True), act, tmp_path, 1)[0])
+    assert film[-1, 100, 0, 1] > 120
+    assert film[0, 100, 0, 1] < 60
+
+
+def test_long_episodes_fit(tmp_path: Path) -> None:
+    paths = record_videos(
+        Lights(horizon=400), act, tmp_path, 1, max_frames=20, every=2, fps=10, size=(64, 48)
+    )
+    assert imageio_ffmpeg.count_frames_and_secs(str(paths[1]))[0] == 20 + 8
+
+
+def test_failures_have_one_type_and_leave_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(Lights):
+        def render_slot(self, slot: int, width: int = 320, height: int = 240) -> Any:
+            raise RuntimeError("gladLoadGL error")
+
+    with pytest.raises(NoVideo, match=r"gladLoadGL error.*apt-get install"):
+        record_videos(Broken(), act, tmp_path, 1)
+
+    class Blind(Lights):
+        def render_slot(self, slot: int, width: int = 320, height: int = 240) -> Any:
+            return MultiTaskEnv.render_slot(self, slot, width, height)
+
+    with pytest.raises(NoVideo, match="cannot be rendered"):
+        record_videos(Blind(), act, tmp_path, 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NoVideo, match="cannot be written"):
+        record_videos(Lights(), act, tmp_path / "file", 1)
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
+    with pytest.raises(NoVideo, match="ffmpeg"):
+        record_videos(Lights(), act, tmp_path / "none", 1)
+    assert list((tmp_path / "none").iterdir()) == []
+    assert issubclass(NoVideo, MedleyError)
+    assert "\n" not in HOW_TO_GET_VIDEOS
+
+
+@pytest.mark.parametrize("backend", ["nonsense", "disabled"])
+def test_a_backend_that_was_asked_for_and_fails(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    monkeypatch.setenv("MUJOCO_GL", backend)
+    assert find_gl() is None
+    assert prepare_gl() is None
+
+
+def test_backends_are_tried_in_order_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def run(command: Any, env: dict[str, str], **_: Any) -> Any:
+        tried.append(env["MUJOCO_GL"])
+        if tried[-1] == "egl":
+            raise subprocess.TimeoutExpired(command, 60)
+        return subprocess.CompletedProcess(command, 0 if tried[-1] == "osmesa" else -6)
+
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setattr(video.subprocess, "run", run)
+    video._works.cache_clear()
+    try:
+        assert find_gl() == "osmesa"
+        assert find_gl() == "osmesa"
+        assert tried == ["egl", "osmesa"]
+        monkeypatch.setenv("MUJOCO_GL", "glfw")
+        assert find_gl() is None
+    finally:
+        video._works.cache_clear()
+
+
+@pytest.mark.parametrize("order", ["prepare_gl(); import mujoco", "import mujoco; prepare_gl()"])
+def test_mujoco_draws_with_what_was_found(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    if find_gl() is None:
+        pytest.skip(HOW_TO_GET_VIDEOS)
+    code = f"from medley.reporting.video import prepare_gl; {order}\n" + video._PROBE
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
