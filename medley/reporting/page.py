@@ -42,8 +42,8 @@ a { color: var(--accent); }
   margin: 18px 0; }
 .card, figure, .scroll, details, .note { background: var(--card); border: 1px solid var(--line);
   border-radius: 10px; }
-.card { padding: 11px 12px; }
-.card b { display: block; font-size: 1.3rem; font-weight: 650; line-height: 1.25;
+.card { padding: 11px 12px; overflow-wrap: anywhere; }
+.card b { display: block; font-size: 1.15rem; font-weight: 650; line-height: 1.25;
   font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: .82rem; display: block; }
 figure { margin: 12px 0; padding: 14px; }

@@ -130,8 +130,8 @@ def _figures(runs: list[RunData], aligned: Aligned | None) -> str:
         items.append(("mean success", page.percent(float(band.mean[-1])), f"95 %: {span}" if span else at))
         if aligned.success[..., -1].size >= 4:  # fewer have no middle half
             span = interval(float(band.iqm_low[-1]), float(band.iqm_high[-1]))
-            remark = f"95 %: {span}" if span else "middle half of the tasks"
-            items.append(("interquartile mean", page.percent(float(band.iqm[-1])), remark))
+            remark = f"95 %: {span}" if span else "interquartile mean"
+            items.append(("IQM success", page.percent(float(band.iqm[-1])), remark))
         items.append(("mean return", page.plain(float(aligned.return_band.mean[-1]), 1), at))
     for key, name, digits in (("step", "steps", 0), ("frames", "frames", 0), ("updates", "updates", 0)):
         items.append((name, page.plain(max(run.progress(key) for run in runs), digits), ""))

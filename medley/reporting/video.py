@@ -155,7 +155,7 @@ def _episode(
             break
         if time % every == 0 or since_success == 0:
             frames.append(_stamp(_draw(env, slot, size), label, since_success is not None))
-        if since_success is not None and since_success >= 99:
+        if since_success is not None and since_success >= _AFTER_SUCCESS:
             break
     return frames, obs
 

@@ -12,7 +12,9 @@ import pytest
 MakeRun = Callable[..., Path]
 
 # Runs as a script, as an attribute, and as a formula, wherever a text is taken for one of them.
-HOSTILE = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">$\\frac{"
+HOSTILE = (
+    "$\\frac{$</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+)
 
 
 def _write_run(

@@ -19,13 +19,11 @@ from medley.reporting.video import HOW_TO_GET_VIDEOS, NoVideo, find_gl, prepare_
 
 
 class Lights(MultiTaskEnv):
-    """Every slot counts its steps and shows them as brightness; task 0 succeeds at step 10, the rest never."""
+    """Slots count their steps and show them as brightness; task 0 succeeds at step 10, task 1 never."""
 
-    def __init__(
-        self, tasks: tuple[str, ...] = ("bright", "a/b <c>"), horizon: int = 40, **options: Any
-    ) -> None:
+    def __init__(self, horizon: int = 40, terminate_on_success: bool = False) -> None:
         box = gym.spaces.Box(-1, 1, (2,), dtype=np.float32)
-        super().__init__(tasks, 2, box, box, horizon, seed=0, **options)
+        super().__init__(("bright", "a/b <c>"), 2, box, box, horizon, 0, terminate_on_success)
         self.time = np.zeros(self.num_envs, dtype=np.int64)
         self.drawn: list[int] = []
 
@@ -120,6 +118,16 @@ def test_failures_have_one_type_and_leave_nothing_behind(
         record_videos(Lights(), act, tmp_path / "file", 1)
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
     with pytest.raises(NoVideo, match="ffmpeg"):
+        record_videos(Lights(), act, tmp_path / "none", 1)
+    assert list((tmp_path / "none").iterdir()) == []
+
+    def full_disk(path: str, *_: Any, **__: Any) -> Any:
+        Path(path).write_bytes(b"half")
+        yield
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(imageio_ffmpeg, "write_frames", full_disk)
+    with pytest.raises(NoVideo, match="No space left"):
         record_videos(Lights(), act, tmp_path / "none", 1)
     assert list((tmp_path / "none").iterdir()) == []
     assert issubclass(NoVideo, MedleyError)

@@ -1,0 +1,49 @@
+# `make train` and `make test` set everything up by themselves; a second call installs nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+# The CPU build of PyTorch is a tenth of the CUDA one; a machine with a GPU takes what pip finds.
+TORCH ?= torch==2.13.0
+
+.PHONY: train test test-all lint install dev bench clean help
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+train: $(VENV)/.installed   ## train an agent on three Meta-World tasks; ARGS="..." passes any options
+	$(BIN)/medley train $(if $(ARGS),$(ARGS),env=metaworld-quick)
+
+test: $(VENV)/.dev          ## lint, types and all quick tests
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -m "not long" --cov --cov-report=term:skip-covered
+
+test-all: $(VENV)/.dev      ## the same with the long soaks and sweeps
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev          ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev         ## medley against Stable-Baselines3
+	$(BIN)/medley bench update --json
+
+install: $(VENV)/.installed ## the virtual environment with medley in it
+dev: $(VENV)/.dev           ## the same with the tools of developers
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("medley needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=23.2" "setuptools>=77" wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . -c requirements.lock
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,bench]" -c requirements.lock
+	@touch $@
+
+clean:           ## remove the virtual environment and caches, not the runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage build *.egg-info
