@@ -138,10 +138,12 @@ def _close(path: Path) -> None:
 
 def _evaluate(a: argparse.Namespace) -> int:
     from medley.training.evaluate import evaluate
+    from medley.training.evaluator import EpisodeScore
     from medley.training.stopping import StopRequest
 
-    def show(score: object, left: int) -> None:
-        print(f"| eval | {score.task} | E: {score.episode} | R: {score.reward:.4f} | Su: {int(score.success)} | left: {left}")  # type: ignore[attr-defined]
+    def show(score: EpisodeScore, left: int) -> None:
+        cells = f"E: {score.episode} | R: {score.reward:.4f} | Su: {int(score.success)} | left: {left}"
+        print(f"| eval | {score.task} | {cells}", flush=True)
 
     with StopRequest() as stop:
         path, result = evaluate(a.run, a.options, a.checkpoint, stop, show)

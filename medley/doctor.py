@@ -9,7 +9,17 @@ import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ("torch", "numpy", "gymnasium", "mujoco", "metaworld", "hydra-core", "safetensors", "tensorboard", "matplotlib")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "mujoco",
+    "metaworld",
+    "hydra-core",
+    "safetensors",
+    "tensorboard",
+    "matplotlib",
+)
 
 
 def examine() -> int:
@@ -44,7 +54,9 @@ def examine() -> int:
     free = shutil.disk_usage(".").free / 2**30
     line(True if free > 2 else None, "disk", f"{free:.0f} GiB free here" + ("" if free > 2 else ": runs may not fit"))
     writable = os.access(".", os.W_OK)
-    line(True if writable else None, "this folder", "can be written" if writable else "is read-only: set setup.base_path")
+    line(
+        True if writable else None, "this folder", "can be written" if writable else "is read-only: set setup.base_path"
+    )
     for extra, why in (("wandb", "logger.use_wandb=true"), ("stable_baselines3", "medley bench update installs it")):
         there = importlib.util.find_spec(extra) is not None
         line(True if there else None, extra, "installed" if there else f"not installed ({why})")

@@ -1,6 +1,6 @@
 """Soft actor-critic on one task or many (Haarnoja et al. 2018, arXiv 1812.05905).
 
-Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with weights w (1 unless replay says otherwise):
+Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with weights w (1 unless replay says so):
 
     y    = r + discount * (min_k Qbar_k(s', a') - alpha_i log pi(a'|s'))
     L_Q  = mean_i mean_b w mean_k (Q_k(s, a) - y)^2          trains both critics and the task encoder
@@ -91,9 +91,7 @@ def check(options: SACConfig, tasks: int) -> None:
     """Translate mtrl's flags into medley's words and refuse what does not fit together."""
     flags = options.multitask
     if flags.num_envs is not None and flags.num_envs != tasks:
-        raise ConfigError(
-            f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks. Leave it out or make them agree."
-        )
+        raise ConfigError(f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks: leave it out.")
     if flags.should_use_disjoint_policy and flags.should_use_multi_head_policy is False:
         raise ConfigError("agent.multitask.should_use_disjoint_policy needs should_use_multi_head_policy=True.")
     if flags.should_use_disentangled_alpha is not None:
@@ -149,7 +147,13 @@ class SAC(Agent):
             self.task_input = NoTaskInput()
         z = self.task_input.width
         actor_shape = Shape(
-            spaces.obs_dim + z, 2 * spaces.action_dim, tasks, 1, options.actor.hidden_dim, options.actor.num_layers, 1e-3
+            spaces.obs_dim + z,
+            2 * spaces.action_dim,
+            tasks,
+            1,
+            options.actor.hidden_dim,
+            options.actor.num_layers,
+            1e-3,
         )
         critic_shape = Shape(
             spaces.obs_dim + z + spaces.action_dim,
@@ -186,8 +190,8 @@ class SAC(Agent):
         }
         if self.encoder_parameters:
             self.optimizers["task_encoder"] = Optimizer(self.encoder_parameters, lr.task_encoder)
-        self._critic_tensors = list(self.critic.parameters())
-        self._target_tensors = list(self.target.parameters())
+        self._critic_tensors = [p.data for p in self.critic.parameters()]
+        self._target_tensors = [p.data for p in self.target.parameters()]
 
     # ---- acting
 
@@ -203,9 +207,12 @@ class SAC(Agent):
     def phase(self, update: int) -> str:
         actor = update % self.options.actor_update_freq == 0
         target = update % self.options.critic_target_update_freq == 0
-        return {(True, True): "all", (True, False): "no_target", (False, True): "critic_target", (False, False): "critic"}[
-            actor, target
-        ]
+        return {
+            (True, True): "all",
+            (True, False): "no_target",
+            (False, True): "critic_target",
+            (False, False): "critic",
+        }[actor, target]
 
     def update(self, batch: Batch, phase: str) -> Metrics:
         metrics = self.update_critic(batch)
@@ -275,7 +282,7 @@ class SAC(Agent):
     # ---- pieces
 
     def _task(self, detach: bool = False) -> Tensor | None:
-        z = self.task_input()
+        z: Tensor | None = self.task_input()
         return z.detach() if detach and z is not None else z
 
     def _alpha(self) -> Tensor:

@@ -52,13 +52,17 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
                 ("medley_ups", own_updates),
             ):
                 figures[name].append(_rate(run, each))
-            print(f"round {i + 1} of {ROUNDS}: " + ", ".join(f"{k} {v[-1]:.0f}" for k, v in figures.items()), flush=True)
+            print(
+                f"round {i + 1} of {ROUNDS}: " + ", ".join(f"{k} {v[-1]:.0f}" for k, v in figures.items()), flush=True
+            )
     import torch
 
     result: dict[str, Any] = {name: round(median(values), 1) for name, values in figures.items()}
     result |= {
         "ratio": round(median(m / s for m, s in zip(figures["medley_sps"], figures["sb3_sps"], strict=True)), 2),
-        "ratio_updates": round(median(m / s for m, s in zip(figures["medley_ups"], figures["sb3_ups"], strict=True)), 2),
+        "ratio_updates": round(
+            median(m / s for m, s in zip(figures["medley_ups"], figures["sb3_ups"], strict=True)), 2
+        ),
         "task": "reach",
         "batch": 256,
         "network": "2x256",

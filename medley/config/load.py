@@ -78,7 +78,9 @@ def read_choice(group: str, name: str, config_dirs: Sequence[str | Path] = ()) -
     """The YAML behind `group=name`, as it stands."""
     with _hydra(config_dirs) as composer:
         tree = composer.compose([f"{group}={name}"])
-    return dict(OmegaConf.to_container(OmegaConf.select(tree, group)))  # type: ignore[call-overload]
+    chosen = OmegaConf.to_container(OmegaConf.select(tree, group))
+    assert isinstance(chosen, dict)
+    return {str(key): value for key, value in chosen.items()}
 
 
 def to_dict(config: Config) -> dict[str, Any]:

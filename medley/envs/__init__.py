@@ -35,9 +35,7 @@ def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) ->
     kind = env_kind(cfg.builder)
     tasks = kind.tasks(cfg)
     if cfg.num_envs is not None and cfg.num_envs != len(tasks):
-        raise ConfigError(
-            f"env.num_envs is {cfg.num_envs}, but {cfg.name or cfg.builder} has {len(tasks)} tasks"
-        )
+        raise ConfigError(f"env.num_envs is {cfg.num_envs}, but {cfg.name or cfg.builder} has {len(tasks)} tasks")
     return kind.build(cfg, slots_per_task, seed, evaluation)
 
 

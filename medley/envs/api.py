@@ -135,9 +135,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._start(np.flatnonzero(mask))
         return self._obs.copy(), {}
 
-    def step(
-        self, actions: Array, active: Mask | None = None
-    ) -> tuple[Array, Array, Mask, Mask, dict[str, Any]]:
+    def step(self, actions: Array, active: Mask | None = None) -> tuple[Array, Array, Mask, Mask, dict[str, Any]]:
         """Step every slot, or only those `active`; an idle slot keeps its observation and gets reward 0."""
         actions = np.asarray(actions)
         if actions.shape != self.action_space.shape:
@@ -171,9 +169,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         if ended.any():
             info["final_obs"], info["_final_obs"] = self._obs.copy(), ended
             episode = {"r": self._return.copy(), "l": self._elapsed.copy(), "s": self._succeeded.copy()}
-            final = {
-                key: value.copy() for key, value in info.items() if not key.lstrip("_").startswith("final")
-            }
+            final = {key: value.copy() for key, value in info.items() if not key.lstrip("_").startswith("final")}
             info["final_info"], info["_final_info"] = {**final, "episode": episode}, ended
             self._episode[ended] += 1
             self._start(np.flatnonzero(ended))

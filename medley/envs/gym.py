@@ -35,9 +35,7 @@ class GymConfig(EnvConfig):
 def gym_tasks(cfg: GymConfig) -> list[str]:
     """`Pendulum-v1`, and `Pendulum-v1#2` where an id comes a second time."""
     if not cfg.ids:
-        raise ConfigError(
-            "env.ids is empty; give at least one Gymnasium id, for example env.ids=[Pendulum-v1]"
-        )
+        raise ConfigError("env.ids is empty; give at least one Gymnasium id, for example env.ids=[Pendulum-v1]")
     for name in cfg.ids:
         try:
             gym.spec(name)
@@ -49,18 +47,14 @@ def gym_tasks(cfg: GymConfig) -> list[str]:
 
 
 def _make(name: str, horizon: int | None, kwargs: dict[str, Any]) -> gym.Env[Any, Any]:
-    env = gym.make(
-        name, max_episode_steps=horizon, render_mode="rgb_array" if _renders(name) else None, **kwargs
-    )
+    env = gym.make(name, max_episode_steps=horizon, render_mode="rgb_array" if _renders(name) else None, **kwargs)
     obs, action = env.observation_space, env.action_space
     if not isinstance(obs, gym.spaces.Box) or len(obs.shape) != 1:
         raise ConfigError(f"{name} observes {obs}; only flat Box observations are supported")
     if not isinstance(action, gym.spaces.Box) or len(action.shape) != 1:
         raise ConfigError(f"{name} takes actions from {action}; only a flat, continuous Box is supported")
     if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise ConfigError(
-            f"{name} has unbounded actions ({action}); bounds are needed to scale [-1, 1] to them"
-        )
+        raise ConfigError(f"{name} has unbounded actions ({action}); bounds are needed to scale [-1, 1] to them")
     return env
 
 
@@ -90,9 +84,7 @@ class GymEnv(MultiTaskEnv):
         spaces = [(env.observation_space, env.action_space) for env in self.envs]
         self._obs_dims = [space.shape[0] for space, _ in spaces if space.shape]
         self._action_dims = [space.shape[0] for _, space in spaces if space.shape]
-        self._bounds = [
-            (np.asarray(a.low), np.asarray(a.high)) for _, a in spaces if isinstance(a, gym.spaces.Box)
-        ]
+        self._bounds = [(np.asarray(a.low), np.asarray(a.high)) for _, a in spaces if isinstance(a, gym.spaces.Box)]
         limits = [env.spec.max_episode_steps if env.spec else None for env in self.envs]
         super().__init__(
             names,
@@ -105,9 +97,7 @@ class GymEnv(MultiTaskEnv):
             terminate_on_success,
         )
         for task in range(len(names)):
-            self.action_mask[task] = (
-                np.arange(max(self._action_dims)) < self._action_dims[task * slots_per_task]
-            )
+            self.action_mask[task] = np.arange(max(self._action_dims)) < self._action_dims[task * slots_per_task]
         self._actions: list[list[Array]] = [[] for _ in self.envs]
         self._reset_seeds = np.zeros(self.num_envs, dtype=np.int64)
 

@@ -21,9 +21,7 @@ class EnvConfig:
     missing: str | None = opt(None, "set on names that this version does not have yet: what they need")
     num_envs: int | None = opt(None, "number of tasks; checked against the env if given")
     slots_per_task: int = opt(1, "copies of every task stepped together while training")
-    horizon: int | None = opt(
-        None, "steps after which an episode is cut off (truncated); null: the env's own"
-    )
+    horizon: int | None = opt(None, "steps after which an episode is cut off (truncated); null: the env's own")
     terminate_on_success: bool = opt(False, "end an episode at its first success")
 
 

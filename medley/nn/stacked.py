@@ -24,7 +24,10 @@ class StackedLinear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(*self.members, 1, out_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        if len(self.members) == 1 and self.members[0] == 1 and x.ndim == 3 and x.shape[0] == 1:
+        if self.out_features == 1:
+            # A matrix product with one column runs at a tenth of its speed on a CPU; a weighted sum does not.
+            return (x * self.weight.transpose(-1, -2)).sum(-1, keepdim=True) + self.bias
+        if self.members == (1,) and x.ndim == 3:
             # One member: the plain product is quicker than a batched one of size one.
             return torch.addmm(self.bias[0], x[0], self.weight[0]).unsqueeze(0)
         rows = x.shape[-2]

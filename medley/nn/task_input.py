@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -47,9 +49,7 @@ class TaskEncoder(nn.Module):
         self.width = width
         self.embedding = nn.Parameter(torch.randn(1, tasks, embedding, generator=generator))
         sizes = [embedding, *[hidden] * layers, width]
-        self.layers = nn.ModuleList(
-            StackedLinear((1,), a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(StackedLinear((1,), a, b) for a, b in pairwise(sizes))
         for layer in self.layers:
             assert isinstance(layer, StackedLinear)
             init_hidden(layer, generator)

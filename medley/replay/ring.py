@@ -92,9 +92,7 @@ class Replay:
         With `uniform` a task's share of the batch is random, as when rows are drawn from all tasks together: the
         number of rows that would fall to each task is drawn, and becomes the weight of the rows it has.
         """
-        u = torch.rand(
-            self.tasks, per_task, generator=self.generator, device=self.device, dtype=torch.float64
-        )
+        u = torch.rand(self.tasks, per_task, generator=self.generator, device=self.device, dtype=torch.float64)
         index = (u * self._size).long()
         rows, task = self.rows, self._task_index
         reward = rows["reward"][task, index]

@@ -70,9 +70,7 @@ def align(group: RunGroup) -> Aligned | None:
             notes.append(f"Seeds of {group.label} were evaluated at different steps: interpolated.")
         elif not common.size:
             longest = max(runs, key=lambda run: run.evaluations[-1].step)
-            _leave_out(
-                notes, group, [run for run in runs if run is not longest], "shares no steps with the rest"
-            )
+            _leave_out(notes, group, [run for run in runs if run is not longest], "shares no steps with the rest")
             runs, common = [longest], np.array([evaluation.step for evaluation in longest.evaluations])
     short = [run.seed for run in runs if run.evaluations[-1].step < furthest]
     if short:

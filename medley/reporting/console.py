@@ -98,7 +98,9 @@ class Panels(Console):
             return
         self.drawn = now
         seconds = max(now - self.began, 1e-9)
-        self.rates = f"{(step - self.start) / seconds:,.0f} steps/s · {(updates - self.first_updates) / seconds:,.0f} updates/s"
+        self.rates = (
+            f"{(step - self.start) / seconds:,.0f} steps/s · {(updates - self.first_updates) / seconds:,.0f} updates/s"
+        )
         self.bar.update(self.bar_id, completed=step, description=doing)
         self.live.update(self._draw())
 

@@ -23,9 +23,7 @@ _BAND = ("mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high")
 
 def learning_curve(groups: Sequence[Aligned], stem: Path) -> Picture:
     """Success and return over steps, one line per group."""
-    kinds = [name for name in ("success", "return") if any(_known(group, name) for group in groups)] or [
-        "success"
-    ]
+    kinds = [name for name in ("success", "return") if any(_known(group, name) for group in groups)] or ["success"]
     figure = style.new_figure(4.9 * len(kinds), 3.5)
     panels = figure.subplots(1, len(kinds), squeeze=False)[0]
     # Fewer than four scores have no middle half: the dashed line would only hide the solid one.

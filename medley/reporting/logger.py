@@ -52,17 +52,17 @@ class TensorBoard:
 
         # On resume, TensorBoard is told to forget what a run that was cut off wrote after its last checkpoint.
         purge = None if resume_step is None else resume_step + 1
-        self.writer = SummaryWriter(str(folder / "tb"), purge_step=purge, flush_secs=30)  # type: ignore[no-untyped-call]
+        self.writer = SummaryWriter(str(folder / "tb"), purge_step=purge, flush_secs=30)
 
     def write(self, kind: str, row: Row) -> None:
         for key, value in row.items():
             if isinstance(value, int | float) and key != "step":
-                self.writer.add_scalar(f"{kind}/{key}", value, row["step"])  # type: ignore[no-untyped-call]
+                self.writer.add_scalar(f"{kind}/{key}", value, row["step"])
         if kind == "eval":
-            self.writer.flush()  # type: ignore[no-untyped-call]
+            self.writer.flush()
 
     def close(self) -> None:
-        self.writer.close()  # type: ignore[no-untyped-call]
+        self.writer.close()
 
 
 class WeightsAndBiases:
@@ -70,9 +70,7 @@ class WeightsAndBiases:
         try:
             import wandb
         except ImportError:
-            raise ConfigError(
-                "logger.use_wandb=true needs Weights & Biases: pip install 'medley[wandb]'."
-            ) from None
+            raise ConfigError("logger.use_wandb=true needs Weights & Biases: pip install 'medley[wandb]'.") from None
         self.run = wandb.init(project=project, name=name, dir=str(folder), config=config, resume="allow")
 
     def write(self, kind: str, row: Row) -> None:
@@ -97,9 +95,7 @@ class Logger:
         # First what may refuse (a package that is missing), then what changes files.
         self.sinks: list[Sink] = []
         if options.use_wandb:
-            self.sinks.append(
-                WeightsAndBiases(options.wandb_project, "/".join(folder.parts[-3:]), folder, config)
-            )
+            self.sinks.append(WeightsAndBiases(options.wandb_project, "/".join(folder.parts[-3:]), folder, config))
         self.files = JsonLines(folder, lengths)
         self.sinks += [self.files, console]
         if options.use_tb:

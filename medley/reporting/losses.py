@@ -60,8 +60,7 @@ def training_curves(groups: Sequence[RunGroup], stem: Path) -> Picture | None:
                         max(highest[key], finite.max()),
                     )
             table.extend(
-                [group.label, run.seed, int(step), *map(float, row)]
-                for step, row in zip(steps, values, strict=True)
+                [group.label, run.seed, int(step), *map(float, row)] for step, row in zip(steps, values, strict=True)
             )
     for axes, key in zip(panels, keys, strict=False):
         name = f"training {key}" if key in ("success", "episode_reward") else key

@@ -86,8 +86,7 @@ def document(title: str, body: Iterable[str]) -> str:
 def cards(items: Iterable[tuple[str, str, str]]) -> str:
     """Key figures: (what, value, remark)."""
     shown = (
-        f'<div class="card"><span>{escape(what)}</span><b>{escape(value)}</b>'
-        f"<span>{escape(remark)}</span></div>"
+        f'<div class="card"><span>{escape(what)}</span><b>{escape(value)}</b><span>{escape(remark)}</span></div>'
         for what, value, remark in items
     )
     return f'<div class="cards">{"".join(shown)}</div>'
@@ -110,8 +109,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], totals: int = 0)
     """`rows` hold whole cells (`cell`, `bar`); the first `totals` of them stand out."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join(
-        f"<tr{' class=total' if index < totals else ''}>{''.join(row)}</tr>\n"
-        for index, row in enumerate(rows)
+        f"<tr{' class=total' if index < totals else ''}>{''.join(row)}</tr>\n" for index, row in enumerate(rows)
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 

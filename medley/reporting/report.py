@@ -31,9 +31,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
     """
     runs = find_runs(paths)
     if out is None:
-        out = (
-            runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path.resolve() for run in runs]))
-        )
+        out = runs[0].path if len(runs) == 1 else Path(os.path.commonpath([run.path.resolve() for run in runs]))
         if out == Path(out.anchor) and len(runs) > 1:
             raise MedleyError("These runs have no folder in common: say where the report goes.")
     target = out if out.suffix == ".html" else out / "report.html"
@@ -64,9 +62,7 @@ def _report(runs: list[RunData], folder: Path) -> str:
         body.append(_figures(runs, curves[0] if curves else None))
     if curves:
         body.append("<h2>Learning curve</h2>")
-        body.append(
-            page.figure(learning_curve(curves, folder / "learning_curve"), "success and return over steps")
-        )
+        body.append(page.figure(learning_curve(curves, folder / "learning_curve"), "success and return over steps"))
         if len(curves) > 1:
             body += ["<h2>Comparison</h2>", comparison_table(curves)]
         body.append("<h2>Final evaluation</h2>")
@@ -76,9 +72,7 @@ def _report(runs: list[RunData], folder: Path) -> str:
             if len(curves) == 1:
                 body += [f'<p class="soft">At {where}.</p>', shown]
             else:
-                body.append(
-                    f"<details><summary>{escape(aligned.label)}</summary><p>{where}</p>{shown}</details>"
-                )
+                body.append(f"<details><summary>{escape(aligned.label)}</summary><p>{where}</p>{shown}</details>")
         body.append("<h2>Task by task</h2>")
         body.append(page.figure(task_curves(curves, folder / "tasks"), "every task over steps"))
     training = training_curves(groups, folder / "training")
@@ -160,11 +154,7 @@ def _videos(groups: list[RunGroup]) -> list[str]:
             )
     if not shown and not skipped:
         return []
-    left = (
-        [page.note(f"{_plural(skipped, 'video')} left out: the page would grow too large.")]
-        if skipped
-        else []
-    )
+    left = [page.note(f"{_plural(skipped, 'video')} left out: the page would grow too large.")] if skipped else []
     return ["<h2>Videos</h2>", *left, f'<div class="clips">{"".join(shown)}</div>']
 
 
@@ -186,9 +176,7 @@ def _asked(runs: list[RunData]) -> Iterable[str]:
         summary = f"{run.env} · {run.config_name} · seed {run.seed}"
         known = {key: run.info[key] for key in ("commit", "versions", "machine") if key in run.info}
         facts = json.dumps(known, indent=2, ensure_ascii=False, default=str)
-        text = (
-            f"{run.info.get('command', 'command unknown')}\n\n{facts}\n\n{run.config or 'no configuration'}"
-        )
+        text = f"{run.info.get('command', 'command unknown')}\n\n{facts}\n\n{run.config or 'no configuration'}"
         yield page.details(summary, f"{run.path}\n\n{text}")
 
 

@@ -53,9 +53,7 @@ def iqm(values: npt.ArrayLike, axis: int = -1) -> Any:
     return np.where(missing, np.nan, ordered.mean(axis=-1))[()]
 
 
-def bootstrap_band(
-    scores: npt.ArrayLike, samples: int = 1000, confidence: float = 0.95, seed: int = 0
-) -> Band:
+def bootstrap_band(scores: npt.ArrayLike, samples: int = 1000, confidence: float = 0.95, seed: int = 0) -> Band:
     """Mean and IQM over seeds × tasks at every point of `scores[seeds, tasks, points]`, with their intervals.
 
     Tasks are strata: every resample draws as many seeds as there are, with replacement and separately for

@@ -97,9 +97,7 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], column
         text.set_parse_math(False)
 
 
-def save(
-    figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
-) -> Picture:
+def save(figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Picture:
     """Write `<stem>.png` and `<stem>.csv`."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Appended, not with_suffix: a stem may hold a dot.

@@ -74,12 +74,8 @@ def comparison_table(groups: Sequence[Aligned]) -> str:
     mean, middle = [page.cell("mean")], [page.cell("interquartile mean")]
     for group in groups:
         band = group.success_band
-        mean.append(
-            page.bar(float(band.mean[-1]), interval(float(band.mean_low[-1]), float(band.mean_high[-1])))
-        )
-        middle.append(
-            page.bar(float(band.iqm[-1]), interval(float(band.iqm_low[-1]), float(band.iqm_high[-1])))
-        )
+        mean.append(page.bar(float(band.mean[-1]), interval(float(band.mean_low[-1]), float(band.mean_high[-1]))))
+        middle.append(page.bar(float(band.iqm[-1]), interval(float(band.iqm_low[-1]), float(band.iqm_high[-1]))))
     counts = [page.cell("seeds, at step")]
     counts += [page.cell(f"{len(group.seeds)}, at {int(group.steps[-1]):,}") for group in groups]
     rows = [mean, middle, counts]

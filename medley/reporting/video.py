@@ -217,8 +217,6 @@ def _write(path: Path, frames: Sequence[Frame], fps: int) -> None:
         writer.close()
         beside.replace(path)
     except (RuntimeError, OSError) as error:
-        raise NoVideo(
-            f"No video: ffmpeg failed to write {path.name} ({str(error).strip()[:200]})."
-        ) from error
+        raise NoVideo(f"No video: ffmpeg failed to write {path.name} ({str(error).strip()[:200]}).") from error
     finally:
         beside.unlink(missing_ok=True)

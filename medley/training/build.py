@@ -36,7 +36,8 @@ class Parts:
 def build(config: Config) -> Parts:
     device = prepare_device(config)
     c = config.replay_buffer
-    assert c.capacity is not None and c.batch_size is not None
+    assert c.capacity is not None
+    assert c.batch_size is not None
     env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
     spaces = spaces_of(env)
     tasks = len(env.tasks)
@@ -93,7 +94,8 @@ def prepare_device(config: Config) -> torch.device:
 
 def spaces_of(env: MultiTaskEnv) -> Spaces:
     observation, action = env.single_observation_space.shape, env.single_action_space.shape
-    assert observation is not None and action is not None
+    assert observation is not None
+    assert action is not None
     return Spaces(env.tasks, observation[0], action[0], env.action_mask)
 
 

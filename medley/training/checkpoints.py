@@ -140,7 +140,8 @@ class Checkpoints:
 def load_agent(path: Path) -> dict[str, Tensor]:
     """The agent's tensors of a checkpoint folder."""
     try:
-        return load_file(path / "agent.safetensors")
+        tensors: dict[str, Tensor] = load_file(path / "agent.safetensors")
+        return tensors
     except (SafetensorError, OSError) as e:
         raise DamagedError(f"{path / 'agent.safetensors'} cannot be read: {e}") from None
 

@@ -88,7 +88,9 @@ def _experiment(config: Config, words: list[str]) -> Any:
     else:
         saved["experiment"]["num_eval_episodes"] = saved["experiment"]["num_final_eval_episodes"]
     for word in words:
-        if not word.startswith(("experiment.protocol=", "experiment.num_eval_episodes=", "experiment.eval_slots_per_task=")):
+        if not word.startswith(
+            ("experiment.protocol=", "experiment.num_eval_episodes=", "experiment.eval_slots_per_task=")
+        ):
             raise ConfigError(
                 f"{word}: an evaluation takes experiment.protocol ({', '.join(PROTOCOLS)}), "
                 "experiment.num_eval_episodes and experiment.eval_slots_per_task."

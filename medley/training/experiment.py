@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -65,10 +66,8 @@ class Experiment:
         while True:
             done = self.step >= e.num_train_steps or self._time_is_up()
             if self._evaluation_due(done):
-                try:
+                with contextlib.suppress(Interrupted):  # then it is saved as still to be done
                     self._evaluate(console, done, should_stop)
-                except Interrupted:
-                    pass  # saved as still to be done
             if done or should_stop() or self._save_due(last_save):
                 if self.step != last_save or done:
                     self.save()
@@ -136,7 +135,7 @@ class Experiment:
         p.learner.check_finite(self.step)
         console.progress(self.step, p.learner.updates, "evaluating")
         episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
-        assert episodes is not None and e.protocol is not None
+        assert episodes is not None
         scores = p.evaluator.run(p.agent.act, episodes, should_stop=should_stop)
         result = {**self.counters(), **summarise(scores, p.env.tasks)}
         self.evaluations.append(result)

@@ -39,9 +39,7 @@ class Policy:
         self.agent.load_weights(load_agent(newest_checkpoint(run.path)))
         env.close()
 
-    def act(
-        self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def act(self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False) -> npt.NDArray[np.float32]:
         """Actions for `obs`: [dim] or [rows, dim] of one `task`, or [tasks, rows, dim] of all of them in order.
 
         `task` is a name or an index; it may be left out where there is only one.
@@ -55,7 +53,8 @@ class Policy:
         stacked = np.zeros((len(self.tasks), max(1, rows.size // self.obs_dim), self.obs_dim), dtype=np.float32)
         stacked[index] = rows
         actions = self._act(stacked, explore)[index]
-        return actions[0] if rows.ndim == 1 else actions
+        one: npt.NDArray[np.float32] = actions[0]
+        return one if rows.ndim == 1 else actions
 
     def make_env(self, slots_per_task: int = 1) -> MultiTaskEnv:
         """The environment it was trained in, as evaluation sees it."""

@@ -17,7 +17,9 @@ class Protocol:
 
 PROTOCOLS = {
     "metaworld+": Protocol("50 goals, one episode each; success at any step, where the episode stops", 50, "any", True),
-    "mtrl": Protocol("one goal per task, horizon 150; success at any step", 1, "any", False, {"goals": "single", "horizon": 150}),
+    "mtrl": Protocol(
+        "one goal per task, horizon 150; success at any step", 1, "any", False, {"goals": "single", "horizon": 150}
+    ),
     "tdmpc2": Protocol("success at the last step of the episode", 50, "last", False),
     "episodes": Protocol("whole episodes; success at any step", 10, "any", False),
 }

@@ -195,5 +195,3 @@ def config_name(config: Config) -> str:
 def _word(value: Any) -> str:
     text = "+".join(map(str, value)) if isinstance(value, list) else str(value)
     return "".join(c if c.isalnum() or c in "+.-" else "-" for c in text)
-
-

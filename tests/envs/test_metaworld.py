@@ -30,9 +30,7 @@ def package_env(task: Any, reward: str = "v2") -> Any:
     return env
 
 
-def scripted(
-    env: MetaworldEnv, obs: np.ndarray[Any, Any], noise: np.random.Generator
-) -> np.ndarray[Any, Any]:
+def scripted(env: MetaworldEnv, obs: np.ndarray[Any, Any], noise: np.random.Generator) -> np.ndarray[Any, Any]:
     policies = [ENV_POLICY_MAP[f"{env.tasks[task]}-v3"]() for task in env.task_ids]
     chosen = np.stack([policy.get_action(row) for policy, row in zip(policies, obs, strict=True)])
     return np.clip(chosen + noise.normal(scale=0.1, size=chosen.shape), -1, 1).astype(np.float32)
@@ -96,9 +94,7 @@ def check_goals(tasks: list[str], benchmark: Any, seed: int) -> None:
     ours = benchmark_goals(tasks, spaces, seed)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     for task, goals in zip(tasks, ours, strict=True):
-        drawn = [
-            pickle.loads(t.data)["rand_vec"] for t in benchmark.train_tasks if t.env_name == f"{task}-v3"
-        ]
+        drawn = [pickle.loads(t.data)["rand_vec"] for t in benchmark.train_tasks if t.env_name == f"{task}-v3"]
         np.testing.assert_array_equal(goals, np.stack(drawn), err_msg=task)
 
 
@@ -127,21 +123,14 @@ def test_which_goal_when() -> None:
     assert goals(evaluation, 26) == [[2 * i % 50, (2 * i + 1) % 50] for i in range(26)]
     picked = np.array(goals(training, 6))
     assert len(np.unique(picked)) > 6
-    assert (
-        goals(MetaworldEnv(MetaworldConfig(tasks=["reach"], horizon=1, goals="single"), 2), 2) == [[0, 0]] * 2
-    )
+    assert goals(MetaworldEnv(MetaworldConfig(tasks=["reach"], horizon=1, goals="single"), 2), 2) == [[0, 0]] * 2
     fresh = MetaworldEnv(MetaworldConfig(tasks=["reach"], horizon=1, goals="fresh"), 2)
     assert goals(fresh, 1) == [[-1, -1]]
-    assert not np.array_equal(
-        fresh.simulations[0].env._last_rand_vec, fresh.simulations[1].env._last_rand_vec
-    )
+    assert not np.array_equal(fresh.simulations[0].env._last_rand_vec, fresh.simulations[1].env._last_rand_vec)
 
 
 def test_the_goal_seed_can_be_held() -> None:
-    held = [
-        MetaworldEnv(MetaworldConfig(tasks=["reach"], goal_seed=9), seed=seed).task_goals[0]
-        for seed in (1, 2)
-    ]
+    held = [MetaworldEnv(MetaworldConfig(tasks=["reach"], goal_seed=9), seed=seed).task_goals[0] for seed in (1, 2)]
     np.testing.assert_array_equal(*held)
     assert not np.array_equal(MetaworldEnv(MetaworldConfig(tasks=["reach"]), seed=1).task_goals[0], held[0])
 
@@ -152,9 +141,7 @@ def test_the_goal_seed_can_be_held() -> None:
 def check_steps(task: str, reward: str, goals: int, steps: int) -> None:
     """The package's env, freshly built for each goal, is the oracle; ours has played others before."""
     tasks = metaworld.MT1(f"{task}-v3", seed=3).train_tasks
-    env = MetaworldEnv(
-        MetaworldConfig(tasks=[task], reward_version=reward, goals="order", horizon=steps), seed=3
-    )
+    env = MetaworldEnv(MetaworldConfig(tasks=[task], reward_version=reward, goals="order", horizon=steps), seed=3)
     obs, _ = env.reset()
     noise = np.random.default_rng(0)
     for goal in range(goals):

@@ -12,9 +12,7 @@ import pytest
 MakeRun = Callable[..., Path]
 
 # Runs as a script, as an attribute, and as a formula, wherever a text is taken for one of them.
-HOSTILE = (
-    "$\\frac{$</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-)
+HOSTILE = "$\\frac{$</title><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
 
 def _write_run(
@@ -73,9 +71,7 @@ def _write_run(
             row |= {"critic_loss": 200 * np.exp(-6 * step / last) + rng.uniform(0.1, 0.5)}
             row |= {"actor_loss": -20 * step / last + rng.normal(0, 1)}
             row |= {"alpha_value": float(np.exp(-3 * step / last))}
-            row |= {
-                f"alpha_{i}": float(np.exp(-(2 + i / len(tasks)) * step / last)) for i in range(len(tasks))
-            }
+            row |= {f"alpha_{i}": float(np.exp(-(2 + i / len(tasks)) * step / last)) for i in range(len(tasks))}
         train_rows.append(row)
     info = {
         "format": 1,

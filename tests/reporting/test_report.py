@@ -154,9 +154,7 @@ def test_a_run_with_holes_still_has_a_report(make_run, missing: str) -> None:
 
 
 def test_hostile_names_stay_text(make_run, hostile: str) -> None:
-    path = make_run(
-        env=hostile, config=hostile, tasks=[hostile, "_x", "[red]y"], folder="x/seed_1", status=hostile
-    )
+    path = make_run(env=hostile, config=hostile, tasks=[hostile, "_x", "[red]y"], folder="x/seed_1", status=hostile)
     make_run(
         env=hostile,
         config=hostile,
@@ -186,9 +184,7 @@ def test_videos_are_embedded_up_to_a_limit(make_run, monkeypatch: pytest.MonkeyP
         (path / "video" / f"{name}.mp4").write_bytes(name.encode() * 20)
     reader = _Reader(write_report([path]).read_text())
     assert reader.count("video") == 2
-    assert all(
-        {"controls", "loop", "muted"} <= set(attributes) for tag, attributes in reader.tags if tag == "video"
-    )
+    assert all({"controls", "loop", "muted"} <= set(attributes) for tag, attributes in reader.tags if tag == "video")
     assert reader.text.index("reach, step 100,000, seed 1: success") < reader.text.index("push, step 100,000")
     monkeypatch.setattr(report, "VIDEO_BYTES", 250)
     reader = _Reader(write_report([path]).read_text())

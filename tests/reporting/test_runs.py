@@ -158,9 +158,7 @@ def test_alignment_interpolates_where_no_steps_are_shared(make_run) -> None:
     assert aligned is not None
     assert aligned.steps.tolist() == [50, 100, 150, 200]
     at = [evaluation.per_task["reach"].success for evaluation in group.runs[0].evaluations]
-    np.testing.assert_allclose(
-        aligned.success[0, 0], [(at[0] + at[1]) / 2, at[1], (at[1] + at[2]) / 2, at[2]]
-    )
+    np.testing.assert_allclose(aligned.success[0, 0], [(at[0] + at[1]) / 2, at[1], (at[1] + at[2]) / 2, at[2]])
     assert any("interpolated" in note for note in aligned.notes)
 
 

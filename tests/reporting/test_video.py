@@ -91,15 +91,11 @@ def test_success_that_ends_the_episode_is_marked(tmp_path: Path) -> None:
 
 
 def test_long_episodes_fit(tmp_path: Path) -> None:
-    paths = record_videos(
-        Lights(horizon=400), act, tmp_path, 1, max_frames=20, every=2, fps=10, size=(64, 48)
-    )
+    paths = record_videos(Lights(horizon=400), act, tmp_path, 1, max_frames=20, every=2, fps=10, size=(64, 48))
     assert imageio_ffmpeg.count_frames_and_secs(str(paths[1]))[0] == 20 + 8
 
 
-def test_failures_have_one_type_and_leave_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_have_one_type_and_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(Lights):
         def render_slot(self, slot: int, width: int = 320, height: int = 240) -> Any:
             raise RuntimeError("gladLoadGL error")

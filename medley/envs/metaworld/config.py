@@ -23,9 +23,7 @@ class MetaworldConfig(EnvConfig):
     task: str | None = opt(None, "the task of mt1, for example reach or reach-v2")
     tasks: list[str] = opt([], "any tasks by name; overrides the benchmark, each with its mt1 goals")
     reward_version: str | None = opt(None, "v1 or v2; null: v2, and v1 for names that end in -v1")
-    goals: str = opt(
-        "fixed", "fixed: one of the 50 at random; order: in turn; single: the first; fresh: new ones"
-    )
+    goals: str = opt("fixed", "fixed: one of the 50 at random; order: in turn; single: the first; fresh: new ones")
     goal_seed: int | None = opt(None, "the benchmark seed that decides the 50 goals; null: the run's seed")
     partially_observable: bool = opt(False, "hide the goal's position from the observation (zeros)")
     camera: str = opt("corner2", "camera of pictures and videos, for example corner2 or topview")

@@ -95,9 +95,7 @@ class MetaworldEnv(MultiTaskEnv):
         self.camera = cfg.camera
         self.goals = "order" if evaluation and cfg.goals == "fixed" else cfg.goals
         self.reward_versions = tuple(rewards)
-        self.simulations = [
-            Simulation(tasks[task], rewards[task], cfg.partially_observable) for task in self.task_ids
-        ]
+        self.simulations = [Simulation(tasks[task], rewards[task], cfg.partially_observable) for task in self.task_ids]
         firsts = self.simulations[::slots_per_task]
         self._spaces = [GoalSpace.of(task, first.env) for task, first in zip(tasks, firsts, strict=True)]
         goal_seed = seed if cfg.goal_seed is None else cfg.goal_seed

@@ -53,9 +53,7 @@ def resolve_task(name: str) -> tuple[str, str | None]:
     return plain, version
 
 
-def select_tasks(
-    benchmark: str, task: str | None, tasks: Sequence[str]
-) -> tuple[list[str], list[str | None]]:
+def select_tasks(benchmark: str, task: str | None, tasks: Sequence[str]) -> tuple[list[str], list[str | None]]:
     """The tasks an env's options ask for, and the version each name carried.
 
     A list of names overrides the benchmark; `mt1` takes its one task from `task`.
@@ -75,9 +73,7 @@ def select_tasks(
     names = [name for name, _ in resolved]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(
-            f"the task {twice[0]!r} is listed twice; use env.slots_per_task for copies of a task"
-        )
+        raise ConfigError(f"the task {twice[0]!r} is listed twice; use env.slots_per_task for copies of a task")
     return names, [version for _, version in resolved]
 
 

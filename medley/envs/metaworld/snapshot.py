@@ -61,9 +61,7 @@ class Snapshot:
         mujoco.mj_resetData(env.model, env.data)  # also clears the warnings of an unstable episode
         for name, array in self._model.items():
             getattr(env.model, name)[...] = array
-        for name in [
-            name for name, value in vars(env).items() if _kind(value) and name not in self._attributes
-        ]:
+        for name in [name for name, value in vars(env).items() if _kind(value) and name not in self._attributes]:
             delattr(env, name)
         for name, value in self._attributes.items():
             fresh = value.copy() if _kind(value) == "array" and self._view(value) is None else value
