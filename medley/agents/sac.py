@@ -11,6 +11,7 @@ Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with we
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 
 import torch
@@ -120,10 +121,18 @@ def check(options: SACConfig, tasks: int) -> None:
         ("actor.hidden_dim", options.actor.hidden_dim),
         ("critic.num_layers", options.critic.num_layers),
         ("critic.hidden_dim", options.critic.hidden_dim),
+        ("multitask.task_encoder_cfg.embedding_dim", flags.task_encoder_cfg.embedding_dim),
+        ("multitask.task_encoder_cfg.hidden_dim", flags.task_encoder_cfg.hidden_dim),
+        ("multitask.task_encoder_cfg.output_dim", flags.task_encoder_cfg.output_dim),
     ):
         if number < 1:
             raise ConfigError(f"agent.{key}={number} must be at least 1.")
-    if options.init_temperature <= 0:
+    for key, optimizer in vars(options.optimizers).items():
+        if not 0 <= optimizer.lr < math.inf:
+            raise ConfigError(f"agent.optimizers.{key}.lr={optimizer.lr} must be a number of at least 0.")
+    if options.grad_clip is not None and not options.grad_clip > 0:
+        raise ConfigError(f"agent.grad_clip={options.grad_clip} must be positive; null turns clipping off.")
+    if not 0 < options.init_temperature < math.inf:
         raise ConfigError(f"agent.init_temperature={options.init_temperature} must be positive.")
     if not 0 < options.critic_tau <= 1:
         raise ConfigError(f"agent.critic_tau={options.critic_tau} must lie in (0, 1].")

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from medley.envs.api import MultiTaskEnv
+from medley.errors import NonFiniteError
 from medley.training.collector import Act
 from medley.training.protocols import Protocol
 
@@ -72,6 +73,8 @@ class Evaluator:
                     float(final["episode"]["r"][k]),
                     int(final["episode"]["l"][k]),
                 )
+                if not np.isfinite(score.reward):
+                    raise NonFiniteError(f"evaluation, task {score.task}: the environment gave a non-finite reward.")
                 scores.append(score)
                 on_episode(score)
         return sorted(scores, key=lambda s: (env.tasks.index(s.task), s.episode))

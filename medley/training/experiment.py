@@ -191,7 +191,8 @@ class Experiment:
         path = self.checkpoints.latest(self.notes.append)
         if path is None:
             if self.checkpoints.steps():
-                raise DamagedError(f"none of the checkpoints in {self.checkpoints.folder} can be used.")
+                why = "\n  ".join(self.notes)
+                raise DamagedError(f"none of the checkpoints in {self.checkpoints.folder} can be used:\n  {why}")
             return False
         p = self.parts
         saved = self.checkpoints.load(path, p.replay)

@@ -56,7 +56,7 @@ class Learner:
 
     def check_finite(self, step: int) -> None:
         """Name the first thing that is not finite: a metric (by task where there is one per task) or a parameter."""
-        for name, total in self._sums.items():
+        for name, total in sorted(self._sums.items(), key=lambda item: -item[1].ndim):
             if not bool(torch.isfinite(total).all()):
                 where = ""
                 if total.ndim:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import fcntl
+import hashlib
 import json
 import os
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +19,7 @@ from typing import IO, Any
 import yaml
 
 from medley.config.load import from_dict, to_dict
+from medley.config.resolve import fill_and_check
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.files import read_json, replacing, write_json
@@ -107,7 +111,7 @@ def changed_options(old: Config, new: Config) -> tuple[list[str], list[str]]:
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
             line = f"{key}: {before.get(key)} -> {after.get(key)}"
-            (harmless if any(key == h or key.startswith(h + ".") for h in HARMLESS) else grave).append(line)
+            (harmless if _is_harmless(key) else grave).append(line)
     return harmless, grave
 
 
@@ -164,32 +168,61 @@ def config_name(config: Config) -> str:
     """setup.id, or the agent's name followed by what differs from its defaults: readable, and never ambiguous."""
     if config.setup.id is not None:
         return config.setup.id
-    import hashlib
-
-    from medley.config.load import load_config
-
-    groups = [f"setup={config.setup.setup}", f"agent={config.agent.name}", f"env={config.env.name}"]
-    try:
-        plain = flatten(to_dict(load_config(groups)))
-    except ConfigError:  # a setup, agent or env from a folder of the user's own
-        plain = {}
+    flat = flatten(to_dict(config))
+    plain = _plain_options(config)
     own = {
         key: value
-        for key, value in flatten(to_dict(config)).items()
-        if plain.get(key) != value
-        and not key.startswith(("setup.", "logger.", "metrics."))
-        and key not in HARMLESS
-        and not key.startswith("agent.multitask.should")
+        for key, value in flat.items()
+        if (key not in plain or plain[key] != value)
+        and not key.startswith(("setup.", "logger.", "metrics.", "agent.multitask.should"))
+        and not _is_harmless(key)
         and key not in ("agent.multitask.num_envs", "env.num_envs")
     }
-    if not own or not plain:
-        return config.agent.name
-    words = [f"{key.rsplit('.', 1)[-1]}-{_word(value)}" for key, value in own.items()]
+    words = [f"{_short(key, flat)}-{_word(value)}" for key, value in own.items()]
     name = "_".join([config.agent.name, *words])
     if len(name) > 80:
         digest = hashlib.sha256(json.dumps(own, sort_keys=True, default=str).encode()).hexdigest()[:8]
         name = f"{name[:70]}_{digest}"
     return name
+
+
+def _plain_options(config: Config) -> dict[str, Any]:
+    """What the run's agent and env are without any option set, as far as it can be known."""
+    from medley.config.load import load_config
+
+    steps = f"experiment.num_train_steps={config.experiment.num_train_steps}"  # eval_freq follows from it
+    groups = [f"agent={config.agent.name}", f"env={config.env.name}"]
+    try:
+        return flatten(to_dict(load_config([*groups, steps])))
+    except ConfigError:  # an env that needs options, or a setup, agent or env from a folder of the user's own
+        return _schema_options(config)
+
+
+def _schema_options(config: Config) -> dict[str, Any]:
+    """The defaults that stand in the code, filled in as for this agent and env."""
+    base = type(config)()
+    base.experiment.num_train_steps = config.experiment.num_train_steps
+    defaults = flatten(to_dict(base))
+    base.agent, base.env = copy.deepcopy(config.agent), copy.deepcopy(config.env)
+    fill_and_check(base)
+    filled = flatten(to_dict(base))
+    named = [f"{group}.{key}" for group in ("agent", "env") for key in ("name", "builder", "setup")]
+    own = {k: v for k, v in defaults.items() if k.startswith(("agent.", "env.")) and k not in named}
+    return filled | own
+
+
+def _is_harmless(key: str) -> bool:
+    return any(key == h or key.startswith(h + ".") for h in HARMLESS)
+
+
+def _short(key: str, among: Iterable[str]) -> str:
+    """The end of a dotted name that no other option shares: `trunk`, but `actor.hidden_dim`."""
+    parts = key.split(".")
+    for n in range(1, len(parts)):
+        tail = "." + ".".join(parts[-n:])
+        if sum(other.endswith(tail) for other in among) == 1:
+            return tail[1:]
+    return key
 
 
 def _word(value: Any) -> str:
