@@ -41,10 +41,14 @@ class Collector:
         episodes: list[Episode] = []
         for i in range(steps):
             actions = self._random() if explore == "random" else self._sampled(act)
-            next_obs, reward, terminated, truncated, info = self.env.step(actions.reshape(self.env.num_envs, -1))
+            now = step + (i + 1) * self.env.slots_per_task
+            rows = actions.reshape(self.env.num_envs, -1)
+            self._check("the policy gave a non-finite action", rows, now)
+            next_obs, reward, terminated, truncated, info = self.env.step(rows)
             ended = terminated | truncated
             last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if ended.any() else next_obs
-            self._check(reward, last_obs, step + (i + 1) * self.env.slots_per_task)
+            self._check("the environment gave a non-finite reward", reward, now)
+            self._check("the environment gave a non-finite observation", last_obs, now)
             chunk.append(
                 Step(
                     obs=self._by_task(self.obs).astype(np.float32),
@@ -78,14 +82,13 @@ class Collector:
     def _by_task(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return rows.reshape(*self.shape, *rows.shape[1:])
 
-    def _check(self, reward: npt.NDArray[Any], obs: npt.NDArray[Any], step: int) -> None:
+    def _check(self, what: str, rows: npt.NDArray[Any], step: int) -> None:
         """NaN in, NaN for ever: stop before it reaches replay."""
-        for name, rows in (("reward", reward), ("observation", obs)):
-            if not np.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
-                bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
-                if bad.any():
-                    task = self.env.tasks[self.env.task_ids[np.flatnonzero(bad)[0]]]
-                    raise NonFiniteError(f"step {step}, task {task}: the environment gave a non-finite {name}.")
+        if not np.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
+            bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
+            if bad.any():
+                task = self.env.tasks[self.env.task_ids[np.flatnonzero(bad)[0]]]
+                raise NonFiniteError(f"step {step}, task {task}: {what}.")
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
         return {"generator": self.generator.get_state().numpy(), **self.env.state()}

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from medley.config.load import to_dict
 from medley.config.schema import Config
-from medley.errors import DamagedError, MedleyError
+from medley.errors import DamagedError, MedleyError, NonFiniteError
 from medley.files import read_json, write_json
 from medley.reporting.console import Console, make_console
 from medley.reporting.logger import Logger
@@ -77,7 +77,11 @@ class Experiment:
             if done:
                 return "finished"
             explore = "random" if self.step < e.init_steps else "policy"
-            chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
+            try:
+                chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
+            except NonFiniteError:
+                p.learner.check_finite(self.step)  # if the network is what broke, say so
+                raise
             for step in chunk:
                 p.replay.add(step)
                 p.rewards.observe(step.reward)

@@ -104,6 +104,20 @@ def test_segments_are_never_written_again(tmp_path: Path) -> None:
     assert len(seen) == 12
 
 
+def test_two_futures_of_one_checkpoint_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    """A run that went back and took another course writes the same range of rows with another content."""
+    base = make()
+    fill(base, 3)
+    start = segments.save(base, tmp_path, None)
+    futures = []
+    for seed in (1, 2):
+        replay = restored(tmp_path, start)
+        fill(replay, 2, seed=seed)
+        futures.append((segments.save(replay, tmp_path, start), replay))
+    for manifest, replay in futures:
+        assert same(restored(tmp_path, manifest), replay)
+
+
 def test_delete_unlisted_keeps_what_kept_manifests_need(tmp_path: Path) -> None:
     replay, manifests, copies = make(), [], []
     for n in range(8):
