@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# The CPU build of PyTorch is a tenth of the CUDA one; a machine with a GPU takes what pip finds.
+# The tested version. Another one, or the CPU build's file: make install TORCH=...
 TORCH ?= torch==2.13.0
 
 .PHONY: train test test-all lint install dev bench clean help

@@ -24,7 +24,13 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments, rest = parser.parse_known_args(argv)
+    # Options may stand before and after flags; what is left and looks like one is one.
+    if any(word.startswith("-") for word in rest) or (rest and not hasattr(arguments, "options")):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        arguments.options += rest
     try:
         return int(arguments.verb(arguments) or 0)
     except MedleyError as e:

@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from medley.config.load import choices, load_config, read_choice
+from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.config.options import describe
 from medley.envs.registry import env_kind, env_kinds
 from medley.errors import ConfigError
 from medley.training.protocols import PROTOCOLS
+from medley.training.run import flatten
 
 
 def show(what: str, words: Sequence[str], config_dirs: Sequence[str | Path]) -> None:
@@ -39,7 +40,7 @@ def _envs(words: list[str], config_dirs: Sequence[str | Path]) -> None:
     for name in choices("env", config_dirs):
         yaml = read_choice("env", name, config_dirs)
         try:
-            tasks = f"{len(_task_names(name, config_dirs))} tasks" if not yaml.get("missing") else ""
+            tasks = _count(len(_task_names(name, config_dirs))) if not yaml.get("missing") else ""
         except ConfigError:
             tasks = "tasks to be given"
         rows.append([name, str(yaml.get("builder", "")), _state(yaml), tasks])
@@ -65,13 +66,18 @@ def _tasks(words: list[str], config_dirs: Sequence[str | Path]) -> None:
 def _options(words: list[str], config_dirs: Sequence[str | Path]) -> None:
     """Every option, with the default it has under the chosen agent and env."""
     config = load_config(words, config_dirs)
-    rows = [[name, _default(value), meaning] for name, value, meaning in describe(type(config))]
+    values = flatten(to_dict(config))
+    rows = [[name, _default(values.get(name, value)), meaning] for name, value, meaning in describe(type(config))]
     for builder, kind in env_kinds().items():
         if builder != config.env.builder:
             seen = {row[0] for row in rows}
             own = [o for o in describe(kind.options, "env.") if o[0] not in seen]
             rows += [[n, _default(v), f"({builder}) {meaning}"] for n, v, meaning in own]
     _print("options", ["name", "default", "meaning"], rows)
+
+
+def _count(tasks: int) -> str:
+    return f"{tasks} task" + ("s" if tasks != 1 else "")
 
 
 def _default(value: object) -> str:

@@ -46,7 +46,7 @@ def _fill_experiment(config: Config) -> None:
     if e.updates is None:
         e.updates = e.collect_steps * config.env.slots_per_task
     if e.eval_freq is None:
-        e.eval_freq = max(1, e.num_train_steps // 20)
+        e.eval_freq = max(200, e.num_train_steps // 20)
     if e.save_freq is None:
         e.save_freq = e.eval_freq
     if e.protocol is None:
@@ -96,7 +96,6 @@ def _check_words(config: Config) -> None:
         ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
         ("agent.reward_normalization", config.agent.reward_normalization, ["none", "ema_std"]),
         ("logger.console", config.logger.console, ["auto", "panel", "lines", "none"]),
-        ("metrics.main", config.metrics.main, ["success", "episode_reward"]),
     ):
         if value not in known:
             raise ConfigError(f"{key}={value!r} does not exist.{closest(value, known)}")

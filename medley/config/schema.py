@@ -75,7 +75,6 @@ class ReplayConfig:
 
 @dataclass
 class MetricsConfig:
-    main: str = opt("success", "what the report puts first: success | episode_reward")
     train: dict[str, str] = opt({}, "columns of a training line on the console: statistic -> abbreviation")
     eval: dict[str, str] = opt({}, "columns of an evaluation line on the console: statistic -> abbreviation")
 

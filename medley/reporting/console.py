@@ -69,10 +69,11 @@ class Panels(Console):
 
     def __init__(self, title: str, tasks: tuple[str, ...], total: int, start: int) -> None:
         self.tasks, self.total, self.start, self.title = tasks, total, start, title
+        self.step = start
         self.latest: dict[str, dict[str, Any]] = {}
         self.first_updates: int | None = None
         self.began = self.drawn = time.monotonic()
-        self.rates, self.doing = "", "training"
+        self.rates = ""
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
@@ -93,6 +94,7 @@ class Panels(Console):
     def progress(self, step: int, updates: int, doing: str = "training") -> None:
         if self.first_updates is None:
             self.first_updates = updates
+        self.step = step
         now = time.monotonic()
         if now - self.drawn < 0.25:
             return
@@ -109,6 +111,8 @@ class Panels(Console):
         self.live.update(self._draw())
 
     def close(self) -> None:
+        self.bar.update(self.bar_id, completed=self.step, description="done" if self.step >= self.total else "stopped")
+        self.live.update(self._draw())
         self.live.stop()
 
     def _draw(self) -> Panel:

@@ -88,7 +88,8 @@ def find_runs(paths: Iterable[Path]) -> list[RunData]:
             if any(mark in files for mark in _MARKS):
                 folders.setdefault(Path(parent).resolve(), Path(parent))
                 below.clear()  # checkpoints, buffer, video: none of them holds another run
-            below.sort()
+            # A run that `--fresh` moved aside is not another seed; named itself, it is still reported.
+            below[:] = sorted(name for name in below if ".old-" not in name)
     if not folders:
         places = ", ".join(str(path) for path in given) or "nothing"
         raise MedleyError(f"No run found in {places}: a run folder holds one of {', '.join(_MARKS)}.")

@@ -140,7 +140,7 @@ def describe_machine() -> dict[str, Any]:
         "versions": versions,
         "machine": {"system": platform.platform(), "cores": os.cpu_count(), "gpu": gpu},
         "commit": _commit(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join(["medley" if "medley" in sys.argv[0] else Path(sys.argv[0]).name, *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
     }
 

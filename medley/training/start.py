@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
-from medley.training.build import Parts, build
+from medley.training.build import Parts, build, prepare_device
 from medley.training.checkpoints import Checkpoints, load_agent
 from medley.training.experiment import Experiment
 from medley.training.run import Run, changed_options, config_name, default_path, describe_machine
@@ -18,6 +18,7 @@ Say = Callable[[str], None]
 
 def train(config: Config, fresh: bool = False, override: bool = False, say: Say = print) -> tuple[Run, str]:
     """Begin a run, or go on with the one that stands in its folder. Returns the run and how it ended."""
+    prepare_device(config)  # a GPU that is not there is refused before anything is touched
     run = Run(default_path(config))
     if run.exists() and fresh:
         say(f"The earlier run is kept as {_move_aside(run.path)}.")
@@ -30,7 +31,10 @@ def train(config: Config, fresh: bool = False, override: bool = False, say: Say 
             run.unlock()
     status = run.info().get("status")
     harmless, grave = changed_options(run.config(), config)
-    again = "Use --fresh to start anew, or setup.id=NAME for a folder of its own."
+    again = (
+        f"Go on with it: medley resume {run.path} [options]. Start anew: --fresh (from Python fresh=True). "
+        "A folder of its own: setup.id=NAME."
+    )
     if grave and not override:
         raise ConfigError(f"{run.path} holds a run with other options:\n  " + "\n  ".join(grave) + f"\n{again}")
     if status == "finished" and not any(line.startswith("experiment.num_train_steps") for line in harmless):

@@ -21,7 +21,7 @@ from medley.training.run import config_name, default_path
 def folder(tmp_path: Path) -> Path:
     for name, text in {
         "setup/lab.yaml": "setup: lab\n",
-        "metrics/lab.yaml": "main: episode_reward\ntrain: {step: S}\neval: {step: S}\n",
+        "metrics/lab.yaml": "train: {step: T}\neval: {step: T}\n",
         "agent/optimizers/lab.yaml": "# @package agent.optimizers\nactor: {lr: 0.5}\n",
         "agent/components/lab.yaml": "# @package agent\nactor: {hidden_dim: 11}\n",
         "experiment/lab.yaml": "num_train_steps: 123\n",
@@ -42,7 +42,7 @@ def test_a_folder_adds_a_setup_an_agent_and_an_env(folder: Path) -> None:
     assert (config.agent.name, config.agent.init_temperature) == ("careful", 0.01)
     assert (config.env.name, config.replay_buffer.batch_size) == ("wide", 9 * 128)
     assert config.setup.setup == "lab"
-    assert config.metrics.main == "episode_reward"
+    assert config.metrics.train == {"step": "T"}
     assert config.agent.optimizers.actor.lr == 0.5
     assert config.agent.optimizers.critic.lr == 3e-4
     assert config.agent.actor.hidden_dim == 11

@@ -157,6 +157,6 @@ def replay_rows(run: Path, step: int) -> list[bytes]:
     rows: list[bytes] = []
     for segment in manifest["segments"]:
         tensors = load_file(run / "buffer" / segment["file"])
-        for i in range(max(segment["from"], oldest), segment["to"]):
-            rows.append(b"".join(tensors[name][:, i - segment["from"]].tobytes() for name in sorted(tensors)))
+        live = range(max(segment["from"], oldest) - segment["from"], segment["to"] - segment["from"])
+        rows += [b"".join(tensors[name][:, i].tobytes() for name in sorted(tensors)) for i in live]
     return rows
