@@ -54,6 +54,9 @@ def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) ->
     """Compose the YAML that `words` select, lay their values over it, and check everything."""
     plugins.load()
     overrides = _parse(words)
+    for o in overrides:
+        if o.is_sweep_override():
+            raise ConfigError(f"{o.input_line}: several values stand for several runs; load_config takes one.")
     with _hydra(config_dirs) as composer:
         groups = [o for o in overrides if _is_group(o)]
         values = [o for o in overrides if not _is_group(o)]

@@ -29,7 +29,6 @@ def load() -> None:
     global _loaded
     if _loaded:
         return
-    _loaded = True
     import medley.agents
     import medley.envs  # noqa: F401
 
@@ -38,3 +37,4 @@ def load() -> None:
             entry.load()()
         except Exception as e:
             raise MedleyError(f"the plugin {entry.name!r} ({entry.value}) could not be loaded: {e}") from e
+    _loaded = True

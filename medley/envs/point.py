@@ -84,8 +84,10 @@ class PointEnv(MultiTaskEnv):
 
     def _step_slots(self, slots: Array, actions: Array) -> StepResult:
         push = MAX_SPEED * np.clip(actions.astype(np.float64), -1.0, 1.0)
-        self._velocity[slots] = INERTIA * self._velocity[slots] + (1.0 - INERTIA) * push
+        # The velocity moves the point, and only then does the push change it: a reward says nothing about the
+        # action just taken, so an agent without a working value function learns nothing here.
         self._position[slots] = np.clip(self._position[slots] + self._velocity[slots], -1.0, 1.0)
+        self._velocity[slots] = INERTIA * self._velocity[slots] + (1.0 - INERTIA) * push
         distance = np.sqrt(np.square(self._position[slots] - self._goals[slots]).sum(axis=1))
         reward = 1.0 - np.tanh(2.0 * distance)
         success = distance < SUCCESS_RADIUS

@@ -23,6 +23,14 @@ from medley.replay import segments
 from medley.replay.ring import Replay
 
 Array = npt.NDArray[Any]
+FILES = (
+    "agent.safetensors",
+    "learner.safetensors",
+    "collector.safetensors",
+    "rewards.safetensors",
+    "counters.json",
+    "replay.json",
+)
 
 
 @dataclass
@@ -93,7 +101,10 @@ class Checkpoints:
     def verify(self, path: Path) -> None:
         if not (path / "manifest.json").is_file():
             raise DamagedError("manifest.json is missing")
-        for name, digest in read_json(path / "manifest.json").items():
+        listed = read_json(path / "manifest.json")
+        if not isinstance(listed, dict) or not set(FILES) <= listed.keys():
+            raise DamagedError("manifest.json does not list what a checkpoint consists of")
+        for name, digest in listed.items():
             if not (path / name).is_file():
                 raise DamagedError(f"{name} is missing")
             if sha256(path / name) != digest:

@@ -37,7 +37,8 @@ class Experiment:
         self.finished: list[Episode] = []  # since the last training line
         self.evaluations: list[dict[str, Any]] = []
         self.log_lengths: dict[str, int] = {}
-        self.log_freq = config.logger.train_freq or self.parts.env.horizon
+        # Often enough to watch, seldom enough to cost nothing: a world of short episodes would log all the time.
+        self.log_freq = config.logger.train_freq or min(max(self.parts.env.horizon, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
 
     # ---- the loop
@@ -49,9 +50,11 @@ class Experiment:
         self.logger = self._open_logger(console, resumed)
         self._note_status("running")
         self._clock = self._saved_at = self._logged_at = time.monotonic()
+        self._logging = 0.0  # seconds, so that run.json can say what logging cost
         try:
             status = self._loop(console, should_stop)
-            self._note_status(status)
+            share = self._logging / max(time.monotonic() - self._clock, 1e-9)
+            self._note_status(status, logging_share=round(share, 5))
             return status
         except BaseException:
             self._note_status("failed")
@@ -133,6 +136,7 @@ class Experiment:
         row |= self.parts.learner.drain(self.step)
         self._logged_at, self.last_log, self.finished = now, self.step, []
         self.logger.write("train", row)
+        self._logging += time.monotonic() - now
 
     def _evaluate(self, console: Console, last: bool, should_stop: Callable[[], bool]) -> None:
         p, e = self.parts, self.config.experiment
@@ -155,10 +159,10 @@ class Experiment:
         header = {"format": 1, "protocol": self.config.experiment.protocol, "tasks": list(self.parts.env.tasks)}
         write_json(self.run.path / "results.json", {**header, "evaluations": self.evaluations})
 
-    def _note_status(self, status: str) -> None:
+    def _note_status(self, status: str, **more: Any) -> None:
         minutes = self._minutes() if hasattr(self, "_clock") else self.minutes
         try:
-            self.run.write_info(status=status, **self.counters(), minutes=round(minutes, 3))
+            self.run.write_info(status=status, **self.counters(), minutes=round(minutes, 3), **more)
         except OSError as e:
             if status != "failed":  # a full disk: the error that led here says more
                 raise MedleyError(f"{self.run.path / 'run.json'} cannot be written: {e.strerror}.") from None

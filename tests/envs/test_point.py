@@ -26,7 +26,7 @@ def test_the_way_to_the_goal_is_rewarded() -> None:
     obs, _ = env.reset()
     rewards = []
     for _ in range(20):
-        towards = np.clip(10 * (env._goals - obs[:, :2]), -1, 1)
+        towards = np.clip(4 * (env._goals - obs[:, :2]) - 0.5 * obs[:, 2:], -1, 1)
         obs, reward, _, _, info = env.step(towards.astype(np.float32))
         rewards.append(reward)
     assert info["success"].all()
