@@ -101,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _train(a: argparse.Namespace) -> int:
     from medley.config.load import expand_sweeps, load_config
     from medley.training import start
+    from medley.training.finish import finish
 
     words = list(a.options)
     if a.init_from:
@@ -112,7 +113,7 @@ def _train(a: argparse.Namespace) -> int:
         paths.append(run.path)
         if status == "stopped":
             return 130
-        _close(run.path)
+        finish(run)
     if len(paths) > 1:
         from medley.reporting.report import write_report
 
@@ -122,24 +123,13 @@ def _train(a: argparse.Namespace) -> int:
 
 def _resume(a: argparse.Namespace) -> int:
     from medley.training import start
+    from medley.training.finish import finish
 
     run, status = start.resume(a.run, a.options, a.override)
     if status == "stopped":
         return 130
-    _close(run.path)
+    finish(run)
     return 0
-
-
-def _close(path: Path) -> None:
-    from rich.console import Console
-
-    from medley.reporting.runs import read_run
-    from medley.reporting.tables import final_table
-    from medley.training.finish import finish
-    from medley.training.run import Run
-
-    finish(Run(path))
-    Console().print(final_table(read_run(path)))
 
 
 def _evaluate(a: argparse.Namespace) -> int:

@@ -8,8 +8,6 @@ from typing import Any
 
 from medley.config.load import load_config
 from medley.files import read_json
-from medley.reporting.report import write_report
-from medley.reporting.runs import read_run
 from medley.training import start
 from medley.training.finish import finish
 from medley.training.policy import Policy
@@ -46,6 +44,8 @@ class Result:
         return Policy(self.path)
 
     def report(self) -> Path:
+        from medley.reporting.report import write_report
+
         return write_report([self.path])
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ def load(run: str | Path) -> Policy:
 
 def results(run: str | Path) -> Result:
     """The results of a run folder."""
-    read_run(Path(run))
+    Run(Path(run)).config()  # says so if this is no run folder
     return Result(run)
 
 

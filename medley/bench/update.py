@@ -2,6 +2,9 @@
 
 Both sides run in this process, in turns, so that a noisy machine disturbs both alike. Two figures each:
 environment steps per second of the whole loop (act, step, store, one update), and updates per second alone.
+
+A third side shows how far anyone could get: the same loop with the update replaced by its bare matrix products in
+32-bit floats, with no activation, loss, optimiser or bookkeeping (`ceiling`).
 """
 
 from __future__ import annotations
@@ -38,11 +41,12 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
     """Runs both sides for about `seconds` each and prints a table; returns the figures."""
     peer_steps, peer_updates = _stable_baselines3()
     with TemporaryDirectory() as folder:
-        own_steps, own_updates = _medley(Path(folder))
+        own_steps, own_updates, ceiling_steps = _medley(Path(folder))
         print("warming up", flush=True)
         for run in (peer_steps, own_steps):
             run(WARM_UP)
-        figures: dict[str, list[float]] = {"medley_sps": [], "sb3_sps": [], "medley_ups": [], "sb3_ups": []}
+        names = ("medley_sps", "sb3_sps", "medley_ups", "sb3_ups", "ceiling_sps")
+        figures: dict[str, list[float]] = {name: [] for name in names}
         each = seconds / (2 * ROUNDS)
         for i in range(ROUNDS):
             for name, run in (
@@ -50,6 +54,7 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
                 ("medley_sps", own_steps),
                 ("sb3_ups", peer_updates),
                 ("medley_ups", own_updates),
+                ("ceiling_sps", ceiling_steps),
             ):
                 figures[name].append(_rate(run, each))
             print(
@@ -60,6 +65,9 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
     result: dict[str, Any] = {name: round(median(values), 1) for name, values in figures.items()}
     result |= {
         "ratio": round(median(m / s for m, s in zip(figures["medley_sps"], figures["sb3_sps"], strict=True)), 2),
+        "ceiling_ratio": round(
+            median(c / s for c, s in zip(figures["ceiling_sps"], figures["sb3_sps"], strict=True)), 2
+        ),
         "ratio_updates": round(
             median(m / s for m, s in zip(figures["medley_ups"], figures["sb3_ups"], strict=True)), 2
         ),
@@ -72,6 +80,7 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
     print(f"{'':24}{'medley':>10}{'SB3':>10}{'ratio':>8}")
     print(f"{'env steps/s, whole loop':24}{result['medley_sps']:>10}{result['sb3_sps']:>10}{result['ratio']:>8}")
     print(f"{'updates/s alone':24}{result['medley_ups']:>10}{result['sb3_ups']:>10}{result['ratio_updates']:>8}")
+    print(f"{'ceiling, env steps/s':24}{result['ceiling_sps']:>10}{'':>10}{result['ceiling_ratio']:>8}")
     if as_json:
         print(json.dumps(result), flush=True)
     return result
@@ -86,7 +95,7 @@ def _rate(run: Callable[[int], None], seconds: float) -> float:
     return done / (time.perf_counter() - start)
 
 
-def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None]]:
+def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None], Callable[[int], None]]:
     """The parts of a run and its real loop, without evaluations or checkpoints: the peer makes none either."""
     from medley.config.load import load_config
     from medley.training.build import build
@@ -105,7 +114,50 @@ def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None]]
             if taken >= WARM_UP // 2:
                 parts.learner.learn(1)
 
-    return steps, parts.learner.learn
+    products = _matrix_products(batch=256, width=256, obs=39, action=4)
+
+    def ceiling(count: int) -> None:
+        for _ in range(count):
+            chunk, _ = parts.collector.collect(parts.agent.act, 1, "policy", taken)
+            parts.replay.add(chunk[0])
+            products()
+
+    return steps, parts.learner.learn, ceiling
+
+
+def _matrix_products(batch: int, width: int, obs: int, action: int) -> Callable[[], None]:
+    """Every matrix product of one SAC update with two hidden layers and twin critics, and nothing else."""
+    import torch
+
+    def layer(members: int, rows: int, columns: int) -> Any:
+        return torch.randn(members, rows, columns)
+
+    x, h = layer(2, batch, obs + action), layer(2, batch, width)
+    w0, w1 = layer(2, obs + action, width), layer(2, width, width)
+    ax, ah = layer(1, batch, obs)[0], layer(1, batch, width)[0]
+    a0, a1, a2 = layer(1, obs, width)[0], layer(1, width, width)[0], layer(1, width, 2 * action)[0]
+    out = layer(1, batch, 2 * action)[0]
+
+    def run() -> None:
+        for _ in range(3):  # forward: target, critic, critic again for the actor (one output: no matrix product)
+            torch.bmm(x, w0)
+            torch.bmm(h, w1)
+        torch.bmm(h.transpose(1, 2), h)  # backward of the critic's loss
+        torch.bmm(h, w1.transpose(1, 2))
+        torch.bmm(x.transpose(1, 2), h)
+        torch.bmm(h, w1.transpose(1, 2))  # backward through the critic to the action
+        torch.bmm(h, w0.transpose(1, 2))
+        for _ in range(2):  # forward of the actor, at the next and at the present observation
+            ax @ a0
+            ah @ a1
+            ah @ a2
+        ah.t() @ out  # backward of the actor
+        out @ a2.t()
+        ah.t() @ ah
+        ah @ a1.t()
+        ax.t() @ ah
+
+    return run
 
 
 def _stable_baselines3() -> tuple[Callable[[int], None], Callable[[int], None]]:

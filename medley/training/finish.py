@@ -9,27 +9,34 @@ import numpy as np
 import numpy.typing as npt
 
 from medley.errors import MedleyError
-from medley.reporting import video
-from medley.reporting.report import write_report
 from medley.training.policy import Policy
 from medley.training.run import Run
 
 
 def finish(run: Run, say: Callable[[str], None] = print) -> None:
-    """Videos where the machine can draw, then report.html. A missing video never fails a run."""
-    config = run.config()
-    if config.experiment.save_video:
+    """Videos where the machine can draw, then report.html and the table. Nothing missing here fails a run."""
+    if run.config().experiment.save_video:
         try:
             record(run)
-        except MedleyError as e:
+        except (MedleyError, NotImplementedError, ImportError) as e:
             say(f"No videos: {e}")
-        except NotImplementedError as e:
-            say(f"No videos: {e}.")
+    try:
+        from rich.console import Console
+
+        from medley.reporting.report import write_report
+        from medley.reporting.runs import read_run
+        from medley.reporting.tables import final_table
+    except ImportError as e:  # a bare machine trains all the same; its run folder can be reported on elsewhere
+        say(f"No report: {e}. On a machine that has it: medley report {run.path}")
+        return
     say(f"Report: {write_report([run.path])}")
+    Console().print(final_table(read_run(run.path)))
 
 
 def record(run: Run) -> None:
     """One short video per task with the newest checkpoint."""
+    from medley.reporting import video
+
     if run.config().env.builder == "metaworld" and video.prepare_gl() is None:
         raise video.NoVideo(video.HOW_TO_GET_VIDEOS)
     policy = Policy(run.path)

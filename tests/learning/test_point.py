@@ -23,7 +23,7 @@ VARIANTS = {
 }
 
 
-def learn(folder: Path, *words: str, seed: int = 1, steps: int = 2000) -> float:
+def learn(folder: Path, *words: str, seed: int = 1, steps: int = 2500) -> float:
     """Mean success over tasks of the last evaluation."""
     config = load_config(
         [
@@ -49,13 +49,15 @@ def learn(folder: Path, *words: str, seed: int = 1, steps: int = 2000) -> float:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_solves_point(tmp_path: Path, name: str) -> None:
-    assert learn(tmp_path, *VARIANTS[name]) >= SOLVED
+    # A disjoint network learns every task from that task's rows alone, so it needs more of them.
+    steps = {"disjoint": 5000, "task_encoder": 4000}.get(name, 2500)
+    assert learn(tmp_path, *VARIANTS[name], steps=steps) >= SOLVED
 
 
 def test_solves_point_with_every_option_on(tmp_path: Path) -> None:
     words = ["agent.n_step=3", "agent.reward_normalization=ema_std", "replay_buffer.sampling=uniform"]
     words += ["env.slots_per_task=2", "experiment.collect_steps=2", "agent.actor_update_freq=2"]
-    assert learn(tmp_path, *VARIANTS["multi_head"], *words, steps=2400) >= SOLVED
+    assert learn(tmp_path, *VARIANTS["multi_head"], *words, steps=4000) >= SOLVED
 
 
 def test_solves_point_single_task(tmp_path: Path) -> None:

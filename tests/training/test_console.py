@@ -6,7 +6,8 @@ import pytest
 
 from medley.config.load import load_config
 from medley.config.schema import MetricsConfig
-from medley.reporting.console import Console, Lines, Panels, format_line, make_console
+from medley.reporting.console import Console, Lines, format_line, make_console
+from medley.reporting.panel import Panels
 
 TRAIN = "| train | E: 1 | S: 1000 | D: 0.8 s | R: 0.0000 | BR: 0.0000 | ALOSS: 0.0000 | CLOSS: 0.0000"
 EVAL = "| eval | S: 0 | ER: 21.1676"
