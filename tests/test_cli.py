@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def test_train_again_refuses_and_fresh_keeps_the_old(
     assert main(words) == 2
     assert "is finished" in capsys.readouterr().err
     assert main([*words, "agent.discount=0.9"]) == 2
-    assert "agent.discount: 0.99 -> 0.9" in capsys.readouterr().err
+    assert "agent.discount: 0.95 -> 0.9" in capsys.readouterr().err
     assert main([*words, "--fresh"]) == 0
     assert (tmp_path / "run.old-1" / "results.json").exists()
 
@@ -125,11 +126,11 @@ def test_resume_refuses_grave_changes_and_allows_harmless_ones(
     run = tmp_path / "run"
     code, text = harness.run(harness.train_words(run), tmp_path, harness.stop_at(200))
     assert code == 130, text
-    assert main(["resume", str(run), "agent.critic_tau=0.01"]) == 2
-    assert "agent.critic_tau: 0.005 -> 0.01" in capsys.readouterr().err
+    assert main(["resume", str(run), "agent.critic_tau=0.02"]) == 2
+    assert "agent.critic_tau: 0.01 -> 0.02" in capsys.readouterr().err
     assert main(["resume", str(run), "logger.train_freq=35", "experiment.num_train_steps=240"]) == 0
-    assert main(["resume", str(run), "agent.critic_tau=0.01", "experiment.num_train_steps=260", "--override"]) == 0
-    assert "critic_tau: 0.01" in (run / "config.yaml").read_text()
+    assert main(["resume", str(run), "agent.critic_tau=0.02", "experiment.num_train_steps=260", "--override"]) == 0
+    assert "critic_tau: 0.02" in (run / "config.yaml").read_text()
 
 
 def test_max_minutes_ends_with_an_evaluation(tmp_path: Path) -> None:
@@ -152,27 +153,40 @@ def test_sweep_trains_every_seed_and_reports_over_them(
     assert (tmp_path / "runs/point/sweep/seed_2/results.json").exists()
 
 
+def signal_after_episodes(count: int, number: int) -> Callable[[], None]:
+    """In the child: a signal to oneself once `count` episodes have been written."""
+
+    def prepare() -> None:
+        from medley.training import evaluate
+
+        original, calls = evaluate.write_json, 0
+
+        def write(path: Path, value: object) -> None:
+            nonlocal calls
+            original(path, value)
+            calls += 1
+            if calls == count:
+                os.kill(os.getpid(), number)
+
+        evaluate.write_json = write
+
+    return prepare
+
+
 def test_evaluate_stopped_and_started_again_ends_with_the_same_file(trained: Path, tmp_path: Path) -> None:
-    words = ["evaluate", str(trained), "experiment.num_eval_episodes=30", "experiment.eval_slots_per_task=3"]
+    words = ["evaluate", str(trained), "experiment.num_eval_episodes=20", "experiment.eval_slots_per_task=3"]
     out = trained / "evaluation_episodes_800.json"
     code, text = harness.run(words, tmp_path)
     assert code == 0, text
     whole = out.read_bytes()
-    stops = 0
     out.unlink()
-    for wait in (0.15, 0.25, 0.2, 0.3):
-        child = harness.Child(words, tmp_path / f"out-{stops}-{wait}")
-        child.wait_for(out)
-        time.sleep(wait)
-        if child.process.is_alive():
-            child.signal(signal.SIGTERM if stops % 2 else signal.SIGKILL)
-            stops += 1
-        child.wait()
-        if json.loads(out.read_text())["complete"]:
-            out.unlink()
-    assert stops >= 2
+    for count, number, status in ((7, signal.SIGKILL, -9), (1, signal.SIGTERM, 130), (12, signal.SIGKILL, -9)):
+        code, text = harness.run(words, tmp_path, signal_after_episodes(count, number))
+        assert code == status, text
+        assert not json.loads(out.read_text())["complete"]
     code, text = harness.run(words, tmp_path)
     assert code == 0, text
+    assert "Going on after" in text
     assert out.read_bytes() == whole
 
 
