@@ -23,7 +23,7 @@ _HALF_WINDS = tuple(f"half_{name}" for name in _COMPASS)
 _ANGLES = np.pi * np.array([0, 2, 4, 6, 1, 3, 5, 7, 0.5, 2.5, 4.5, 6.5, 1.5, 3.5, 5.5, 7.5]) / 4.0
 
 GOAL_DISTANCE = 0.7
-SUCCESS_RADIUS = 0.1
+SUCCESS_RADIUS = 0.15
 START_RADIUS = 0.3
 INERTIA = 0.5  # share of the velocity that survives a step
 MAX_SPEED = 0.1  # distance covered per step at full action, once at speed

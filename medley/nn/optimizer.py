@@ -29,7 +29,9 @@ class Optimizer:
         self.parameters = [p.data for p in parameters]
         self.config = config
         device = self.parameters[0].device
-        self.lr = torch.tensor(config.lr, dtype=torch.float64, device=device)
+        # A tensor, so that a captured graph can follow a schedule; the CUDA kernel takes 32 bits only.
+        dtype = torch.float64 if device.type == "cpu" else torch.float32
+        self.lr = torch.tensor(config.lr, dtype=dtype, device=device)
         self.steps = [torch.zeros((), device=device) for _ in self.parameters]
         self.means = [torch.zeros_like(p) for p in self.parameters]
         self.squares = [torch.zeros_like(p) for p in self.parameters]

@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import imageio_ffmpeg
 import matplotlib
 import numpy as np
 import numpy.typing as npt
@@ -198,6 +197,8 @@ def _font() -> Any:
 
 def _write(path: Path, frames: Sequence[Frame], fps: int) -> None:
     """Written under another name, then renamed: a file with the right name is whole."""
+    import imageio_ffmpeg  # here, so that a machine without it can still tell what is missing
+
     beside = path.with_name(f".{path.name}.part.mp4")
     height, width = frames[0].shape[:2]
     try:
