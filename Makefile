@@ -12,7 +12,7 @@ help:            ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 train: $(VENV)/.installed   ## train an agent on three Meta-World tasks; ARGS="..." passes any options
-	$(BIN)/medley train $(if $(ARGS),$(ARGS),env=metaworld-quick)
+	@$(BIN)/medley train $(if $(findstring env=,$(ARGS)),,env=metaworld-quick) $(ARGS)
 
 test: $(VENV)/.dev          ## lint, types and all quick tests
 	$(MAKE) --no-print-directory lint
@@ -33,16 +33,18 @@ bench: $(VENV)/.dev         ## medley against Stable-Baselines3
 install: $(VENV)/.installed ## the virtual environment with medley in it
 dev: $(VENV)/.dev           ## the same with the tools of developers
 
-$(VENV)/.installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("medley needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=23.2" "setuptools>=77" wheel
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -c requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . -c requirements.lock
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(VENV)/.installed: pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit("medley needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV); this happens once and takes a minute or two."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) "$(TORCH)" -c requirements.lock
+	@$(PIP) --editable . -c requirements.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev,bench]" -c requirements.lock
+	@$(PIP) --editable ".[dev,bench]" -c requirements.lock
 	@touch $@
 
 clean:           ## remove the virtual environment and caches, not the runs

@@ -83,7 +83,7 @@ class MetricsConfig:
 class LoggerConfig:
     console: str = opt("auto", "auto: live panel on a terminal, lines elsewhere | panel | lines | none")
     train_freq: int | None = opt(
-        None, "steps between training lines; null: the env's episode length, within 200 and 1000"
+        None, "steps between training lines; null: one episode of every slot, within 200 and 1000"
     )
     use_tb: bool = opt(True, "TensorBoard files in tb/")
     use_wandb: bool = opt(False, "Weights & Biases too (pip install 'medley[wandb]')")

@@ -37,8 +37,9 @@ class Experiment:
         self.finished: list[Episode] = []  # since the last training line
         self.evaluations: list[dict[str, Any]] = []
         self.log_lengths: dict[str, int] = {}
-        # Often enough to watch, seldom enough to cost nothing: a world of short episodes would log all the time.
-        self.log_freq = config.logger.train_freq or min(max(self.parts.env.horizon, 200), 1000)
+        # An episode of every slot, within reason: a world of short episodes would log all the time.
+        episode = self.parts.env.horizon * self.parts.env.slots_per_task
+        self.log_freq = config.logger.train_freq or min(max(episode, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
 
     # ---- the loop

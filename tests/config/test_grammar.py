@@ -111,7 +111,7 @@ def test_every_setup_selects_its_parts(name: str) -> None:
     assert (config.agent.optimizers.alpha.beta1 == 0.5) == hipbmdp
     width = {"hipbmdp": 1024, "metaworld": 400, "point": 64, "quick": 256, "gym": 256}[name]
     assert config.agent.actor.hidden_dim == config.agent.critic.hidden_dim == width
-    steps = {"hipbmdp": 10**6, "metaworld": 2 * 10**6, "point": 4000, "quick": 40_000, "gym": 10**5}[name]
+    steps = {"hipbmdp": 10**6, "metaworld": 2 * 10**6, "point": 4000, "quick": 50_000, "gym": 10**5}[name]
     assert config.experiment.num_train_steps == steps
 
 
