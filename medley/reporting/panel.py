@@ -47,7 +47,7 @@ class Panels(Console):
             self.first_updates = updates
         self.step = step
         now = time.monotonic()
-        if now - self.drawn < 0.25:
+        if now - self.drawn < 0.25:  # a redraw costs a millisecond
             return
         self.drawn = now
         seconds = max(now - self.began, 1e-9)

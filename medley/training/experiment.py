@@ -19,7 +19,7 @@ from medley.reporting.logger import Logger
 from medley.training.build import Parts, build
 from medley.training.checkpoints import Checkpoints, Snapshot
 from medley.training.collector import Episode
-from medley.training.evaluator import Interrupted, summarise
+from medley.training.evaluator import EpisodeScore, Interrupted, summarise
 from medley.training.run import Run
 
 
@@ -142,10 +142,16 @@ class Experiment:
     def _evaluate(self, console: Console, last: bool, should_stop: Callable[[], bool]) -> None:
         p, e = self.parts, self.config.experiment
         p.learner.check_finite(self.step)
-        console.progress(self.step, p.learner.updates, "evaluating")
         episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
         assert episodes is not None
-        scores = p.evaluator.run(p.agent.act, episodes, should_stop=should_stop)
+        ended, total = 0, episodes * len(p.env.tasks)
+
+        def show(score: EpisodeScore) -> None:
+            nonlocal ended
+            ended += 1
+            console.progress(self.step, p.learner.updates, f"evaluating {ended}/{total}")
+
+        scores = p.evaluator.run(p.agent.act, episodes, on_episode=show, should_stop=should_stop)
         result = {**self.counters(), **summarise(scores, p.env.tasks)}
         self.evaluations.append(result)
         self.last_eval = self.step

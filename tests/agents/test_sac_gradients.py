@@ -13,7 +13,8 @@ from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
 from medley.agents.api import Batch, Spaces
-from medley.agents.sac import SAC, SACConfig
+from medley.agents.sac import SAC
+from medley.agents.sac_options import SACConfig
 from medley.errors import ConfigError
 from medley.nn.optimizer import Optimizer, OptimizerConfig
 from medley.nn.squashed_gaussian import bound_log_std, sample

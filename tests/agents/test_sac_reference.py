@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from medley.agents.api import Batch, Spaces
-from medley.agents.sac import SAC, SACConfig
+from medley.agents.sac import SAC
+from medley.agents.sac_options import SACConfig
 
 TASKS, ROWS, OBS, ACT = 3, 3, 3, 2
 MASK = np.array([[True, True], [True, False], [True, True]])  # the second task has one action dimension less

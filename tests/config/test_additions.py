@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from medley.agents.sac import SACConfig
+from medley.agents.sac_options import SACConfig
 from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.errors import ConfigError
 from medley.training.run import config_name, default_path
@@ -89,7 +89,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medley.agents.api import AgentConfig, AgentKind, register_agent
-from medley.agents.sac import SAC, SACConfig, check
+from medley.agents.sac import SAC
+from medley.agents.sac_options import SACConfig, check
 from medley.config.options import opt
 from medley.config.plugins import add_config_dir
 from medley.envs.point import PointConfig, build_point, point_tasks

@@ -9,7 +9,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 import medley.config
-from medley.agents.sac import SACConfig
+from medley.agents.sac_options import SACConfig
 from medley.config.load import GROUPS, choices, expand_sweeps, from_dict, load_config, read_choice, to_dict
 from medley.config.options import describe
 from medley.config.schema import Config

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from medley.agents.api import Spaces
-from medley.agents.sac import SAC, SACConfig
+from medley.agents.sac import SAC
+from medley.agents.sac_options import SACConfig
 from medley.envs.api import stream_seed
 from medley.envs.point import PointEnv
 from medley.training.evaluator import (

@@ -1,0 +1,124 @@
+"""The options of SAC, and which combinations of them make sense."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from medley.agents.api import AgentConfig
+from medley.config.options import opt
+from medley.errors import ConfigError, closest
+from medley.gradients.combiners import combiner_names
+from medley.nn.optimizer import OptimizerConfig
+from medley.nn.trunks import trunk_names
+
+
+@dataclass
+class ActorConfig:
+    num_layers: int = opt(3, "hidden layers")
+    hidden_dim: int = opt(400, "units per hidden layer")
+    log_std_bounds: list[float] = opt([-20.0, 2.0], "range of the policy's log standard deviation")
+    log_std_bounding: str = opt("clamp", "how the range is enforced: clamp | tanh (starts with far less noise)")
+
+
+@dataclass
+class CriticConfig:
+    num_layers: int = opt(3, "hidden layers")
+    hidden_dim: int = opt(400, "units per hidden layer")
+
+
+@dataclass
+class OptimizersConfig:
+    actor: OptimizerConfig = opt(OptimizerConfig(), "")
+    critic: OptimizerConfig = opt(OptimizerConfig(), "")
+    alpha: OptimizerConfig = opt(OptimizerConfig(), "")
+    task_encoder: OptimizerConfig = opt(OptimizerConfig(), "")
+
+
+@dataclass
+class TaskEncoderConfig:
+    embedding_dim: int = opt(50, "numbers in a task's embedding")
+    hidden_dim: int = opt(50, "units per hidden layer of the task encoder")
+    num_layers: int = opt(2, "hidden layers of the task encoder")
+    output_dim: int = opt(50, "numbers the networks get per task")
+
+
+@dataclass
+class MultitaskConfig:
+    """mtrl's names for what `trunk`, `task_input` and `alpha_per_task` say; null leaves those as they are."""
+
+    num_envs: int | None = opt(None, "number of tasks; must agree with the env")
+    should_use_disentangled_alpha: bool | None = opt(None, "same as agent.alpha_per_task")
+    should_use_task_encoder: bool | None = opt(None, "true: same as agent.task_input=encoder")
+    should_use_multi_head_policy: bool | None = opt(None, "true: same as agent.trunk=multi_head")
+    should_use_disjoint_policy: bool | None = opt(None, "true, with multi-head: same as agent.trunk=disjoint")
+    task_encoder_cfg: TaskEncoderConfig = opt(TaskEncoderConfig(), "")
+
+
+@dataclass
+class SACConfig(AgentConfig):
+    trunk: str = opt("shared", "how networks divide between tasks: shared | multi_head | disjoint")
+    task_input: str = opt("one_hot", "how networks are told the task: one_hot | encoder | none")
+    alpha_per_task: bool = opt(False, "a temperature of its own for every task")
+    gradients: str = opt("mean", "how per-task gradients are combined: mean")
+    init_temperature: float = opt(1.0, "alpha at the start")
+    learn_temperature: bool = opt(True, "adapt alpha towards the target entropy")
+    target_entropy: float | None = opt(None, "target entropy; null: minus the number of action dimensions")
+    critic_tau: float = opt(0.005, "share of the critic that flows into its target per target update")
+    actor_update_freq: int = opt(1, "actor and temperature are updated every n-th update")
+    critic_target_update_freq: int = opt(1, "targets follow every n-th update")
+    grad_clip: float | None = opt(1.0, "largest gradient norm per network; null: no clipping")
+    actor: ActorConfig = opt(ActorConfig(), "")
+    critic: CriticConfig = opt(CriticConfig(), "")
+    optimizers: OptimizersConfig = opt(OptimizersConfig(), "")
+    multitask: MultitaskConfig = opt(MultitaskConfig(), "")
+
+
+def check(options: SACConfig, tasks: int) -> None:
+    """Translate mtrl's flags into medley's words and refuse what does not fit together."""
+    flags = options.multitask
+    if flags.num_envs is not None and flags.num_envs != tasks:
+        raise ConfigError(f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks: leave it out.")
+    if flags.should_use_disjoint_policy and flags.should_use_multi_head_policy is False:
+        raise ConfigError("agent.multitask.should_use_disjoint_policy needs should_use_multi_head_policy=True.")
+    if flags.should_use_disentangled_alpha is not None:
+        options.alpha_per_task = flags.should_use_disentangled_alpha
+    if flags.should_use_task_encoder:
+        options.task_input = "encoder"
+    if flags.should_use_disjoint_policy:
+        options.trunk = "disjoint"
+    elif flags.should_use_multi_head_policy:
+        options.trunk = "multi_head"
+    for key, value, known in (
+        ("trunk", options.trunk, trunk_names()),
+        ("task_input", options.task_input, ["one_hot", "encoder", "none"]),
+        ("gradients", options.gradients, combiner_names()),
+        ("actor.log_std_bounding", options.actor.log_std_bounding, ["clamp", "tanh"]),
+    ):
+        if value not in known:
+            raise ConfigError(f"agent.{key}={value!r} does not exist.{closest(value, known)}")
+    low_high = options.actor.log_std_bounds
+    if len(low_high) != 2 or low_high[0] >= low_high[1]:
+        raise ConfigError(f"agent.actor.log_std_bounds={low_high} must be two numbers, the smaller one first.")
+    for key, number in (
+        ("actor_update_freq", options.actor_update_freq),
+        ("critic_target_update_freq", options.critic_target_update_freq),
+        ("actor.num_layers", options.actor.num_layers),
+        ("actor.hidden_dim", options.actor.hidden_dim),
+        ("critic.num_layers", options.critic.num_layers),
+        ("critic.hidden_dim", options.critic.hidden_dim),
+        ("multitask.task_encoder_cfg.embedding_dim", flags.task_encoder_cfg.embedding_dim),
+        ("multitask.task_encoder_cfg.hidden_dim", flags.task_encoder_cfg.hidden_dim),
+        ("multitask.task_encoder_cfg.output_dim", flags.task_encoder_cfg.output_dim),
+    ):
+        if number < 1:
+            raise ConfigError(f"agent.{key}={number} must be at least 1.")
+    for key, optimizer in vars(options.optimizers).items():
+        if not 0 <= optimizer.lr < math.inf:
+            raise ConfigError(f"agent.optimizers.{key}.lr={optimizer.lr} must be a number of at least 0.")
+    if options.grad_clip is not None and not options.grad_clip > 0:
+        raise ConfigError(f"agent.grad_clip={options.grad_clip} must be positive; null turns clipping off.")
+    if not 0 < options.init_temperature < math.inf:
+        raise ConfigError(f"agent.init_temperature={options.init_temperature} must be positive.")
+    if not 0 < options.critic_tau <= 1:
+        raise ConfigError(f"agent.critic_tau={options.critic_tau} must lie in (0, 1].")
