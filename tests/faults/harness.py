@@ -106,8 +106,8 @@ def run(words: list[str], folder: Path, prepare: Callable[[], None] | None = Non
     return child.wait(), child.text()
 
 
-def stop_at(step: int) -> Callable[[], None]:
-    """SIGTERM oneself right after the checkpoint of `step`."""
+def stop_at(step: int, number: int = signal.SIGTERM) -> Callable[[], None]:
+    """A signal to oneself, SIGTERM unless told otherwise, right after the checkpoint of `step`."""
 
     def prepare() -> None:
         from medley.training.checkpoints import Checkpoints
@@ -117,7 +117,7 @@ def stop_at(step: int) -> Callable[[], None]:
         def save(self: Checkpoints, at: int, *args: Any) -> Path:
             path = original(self, at, *args)
             if at == step:
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), number)
             return path
 
         Checkpoints.save = save  # type: ignore[method-assign, assignment]
