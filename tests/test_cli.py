@@ -92,6 +92,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
         (["train", "env=point", "setup.seed=one"], "setup.seed"),
         (["train", "env=point", "setup.device=cuda:7"], "no such GPU"),
         (["train", "env=point", "--init-from", "nowhere"], "no such run folder"),
+        (["train", "env=point", "logger.use_wandb=true"], "pip install 'medley[wandb]'"),
         (["resume", "nowhere"], "not a run folder"),
         (["evaluate", "nowhere"], "not a run folder"),
         (["report", "nowhere"], "no folder"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 from medley.agents.api import agent_kind
@@ -102,6 +103,8 @@ def _check_words(config: Config) -> None:
     ):
         if value not in known:
             raise ConfigError(f"{key}={value!r} does not exist.{closest(value, known)}")
+    if config.logger.use_wandb and importlib.util.find_spec("wandb") is None:
+        raise ConfigError("logger.use_wandb=true needs Weights & Biases: pip install 'medley[wandb]'.")
     device = config.setup.device
     if device != "auto" and device.split(":")[0] not in ("cpu", "cuda"):
         raise ConfigError(f"setup.device={device!r} does not exist.{closest(device, ['auto', 'cpu', 'cuda'])}")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medley.config.schema import LoggerConfig
-from medley.errors import ConfigError
 
 Row = dict[str, Any]
 
@@ -67,10 +66,8 @@ class TensorBoard:
 
 class WeightsAndBiases:
     def __init__(self, project: str, name: str, folder: Path, config: dict[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise ConfigError("logger.use_wandb=true needs Weights & Biases: pip install 'medley[wandb]'.") from None
+        import wandb
+
         self.run = wandb.init(project=project, name=name, dir=str(folder), config=config, resume="allow")
 
     def write(self, kind: str, row: Row) -> None:
@@ -92,7 +89,6 @@ class Logger:
         resume_step: int | None,
         console: Sink,
     ) -> None:
-        # First what may refuse (a package that is missing), then what changes files.
         self.sinks: list[Sink] = []
         if options.use_wandb:
             self.sinks.append(WeightsAndBiases(options.wandb_project, "/".join(folder.parts[-3:]), folder, config))
