@@ -31,8 +31,8 @@ class Experiment:
         self.parts = parts or build(config)
         save = config.experiment.save
         self.checkpoints = Checkpoints(run.path, save.model.retain_last_n, save.model.long_term_freq)
-        self.step = self.last_eval = self.last_log = self.episodes_ended = 0
-        self.last_eval = -1
+        self.step = self.last_log = self.episodes_ended = 0
+        self.last_eval = -1  # the step of the last evaluation; none yet
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
         self.evaluations: list[dict[str, Any]] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build, prepare_device
@@ -67,6 +69,9 @@ def _continue(config: Config, run: Run, say: Say) -> str:
     run.lock()
     try:
         run.write_config(config)
+        threads = run.info().get("threads")
+        if config.setup.threads is None and isinstance(threads, int):
+            torch.set_num_threads(threads)  # another number would round matrix products differently
         return _go(config, run, say)
     finally:
         run.unlock()
@@ -85,7 +90,7 @@ def _go(config: Config, run: Run, say: Say) -> str:
         "tasks": list(parts.env.tasks),
         "protocol": config.experiment.protocol,
         "device": str(parts.device),
-        "threads": _threads(),
+        "threads": torch.get_num_threads(),
         **describe_machine(),
     }
     try:
@@ -112,12 +117,6 @@ def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
     if path is None:
         raise ConfigError(f"{run} has no usable checkpoint.")
     return path
-
-
-def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()
 
 
 def _move_aside(path: Path) -> Path:

@@ -1,0 +1,50 @@
+"""Which checkpoints stay, and how a run keeps its arithmetic."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from medley.cli import main
+from tests.faults import harness
+
+
+def test_the_last_n_stay_and_long_term_agents_for_ever(tmp_path: Path) -> None:
+    words = ["experiment.save.model.retain_last_n=3", "experiment.save.model.long_term_freq=100"]
+    assert main(harness.train_words(tmp_path / "run", "experiment.num_train_steps=240", *words)) == 0
+    folder = tmp_path / "run" / "checkpoints"
+    assert sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) == [160, 200, 240]
+    # the first checkpoint in every hundred steps: 0, then 120, then 200
+    assert {p.name for p in folder.glob("long_term_*")} == {"long_term_0", "long_term_120", "long_term_200"}
+    for place in folder.glob("long_term_*"):
+        assert [p.name for p in place.iterdir()] == ["agent.safetensors"]
+    assert main(["evaluate", str(tmp_path / "run"), "--checkpoint", "120", "experiment.num_eval_episodes=1"]) == 0
+    assert (tmp_path / "run" / "evaluation_episodes_120.json").exists()
+
+
+def test_segments_follow_the_kept_checkpoints(tmp_path: Path) -> None:
+    assert main(harness.train_words(tmp_path / "run")) == 0
+    folder = tmp_path / "run"
+    named = {
+        segment["file"]
+        for manifest in (folder / "checkpoints").glob("*/replay.json")
+        for segment in json.loads(manifest.read_text())["segments"]
+    }
+    assert {p.name for p in (folder / "buffer").iterdir()} == named
+
+
+def test_a_resumed_run_keeps_its_number_of_threads(tmp_path: Path) -> None:
+    """Another number of threads would round matrix products differently."""
+    import torch
+
+    words = [*harness.train_words(tmp_path / "run", "experiment.num_train_steps=40"), "setup.threads=null"]
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        assert main(words) == 0
+        torch.set_num_threads(2)  # as on a machine with more cores
+        assert main(["resume", str(tmp_path / "run"), "experiment.num_train_steps=60"]) == 0
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["threads"] == 1
