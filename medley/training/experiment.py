@@ -64,8 +64,7 @@ class Experiment:
             self.logger.close()
 
     def _loop(self, console: Console, should_stop: Callable[[], bool]) -> str:
-        e, p = self.config.experiment, self.parts
-        assert e.updates is not None
+        e = self.config.experiment
         last_save = self.step if self.checkpoints.steps() else -1
         while True:
             done = self.step >= e.num_train_steps or self._time_is_up()
@@ -80,25 +79,31 @@ class Experiment:
                 return "stopped"
             if done:
                 return "finished"
-            explore = "random" if self.step < e.init_steps else "policy"
-            try:
-                chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
-            except NonFiniteError:
-                p.learner.check_finite(self.step)  # if the network is what broke, say so
-                raise
-            for step in chunk:
-                p.replay.add(step)
-                p.rewards.observe(step.reward)
-            self.finished += episodes
-            self.episodes_ended += len(episodes)
-            self.step += e.collect_steps * p.env.slots_per_task
-            if self.step >= e.init_steps:
-                p.learner.learn(e.updates)
-            if self.config.setup.debug.should_enable:
-                p.learner.check_finite(self.step)
+            self._collect_and_learn()
             if self.step // self.log_freq > self.last_log // self.log_freq:
                 self._log_training()
-            console.progress(self.step, p.learner.updates)
+            console.progress(self.step, self.parts.learner.updates)
+
+    def _collect_and_learn(self) -> None:
+        """One chunk: `collect_steps` steps in every slot, then `updates` updates."""
+        e, p = self.config.experiment, self.parts
+        assert e.updates is not None
+        explore = "random" if self.step < e.init_steps else "policy"
+        try:
+            chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
+        except NonFiniteError:
+            p.learner.check_finite(self.step)  # if the network is what broke, say so
+            raise
+        for step in chunk:
+            p.replay.add(step)
+            p.rewards.observe(step.reward)
+        self.finished += episodes
+        self.episodes_ended += len(episodes)
+        self.step += e.collect_steps * p.env.slots_per_task
+        if self.step >= e.init_steps:
+            p.learner.learn(e.updates)
+        if self.config.setup.debug.should_enable:
+            p.learner.check_finite(self.step)
 
     def _evaluation_due(self, done: bool) -> bool:
         e = self.config.experiment
