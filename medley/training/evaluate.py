@@ -31,7 +31,6 @@ def evaluate(
     was and ends with the same file. Returns the file and its content (`complete` is false if it was stopped)."""
     run = Run(Path(path))
     config = run.config()
-    config.experiment.protocol = _protocol(words or [], config)
     config = dataclasses.replace(config, experiment=_experiment(config, words or []))
     folder = _checkpoint_folder(run.path, checkpoint, say)
     step = int(folder.name.removeprefix("long_term_"))
@@ -71,11 +70,6 @@ def evaluate(
     result = {**header, "complete": True, **summarise(final, tasks)}
     write_json(out, result)
     return out, result
-
-
-def _protocol(words: list[str], config: Config) -> str | None:
-    chosen = [w.partition("=")[2] for w in words if w.startswith("experiment.protocol=")]
-    return chosen[-1] if chosen else config.experiment.protocol
 
 
 def _experiment(config: Config, words: list[str]) -> Any:
