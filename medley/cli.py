@@ -88,9 +88,14 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(verb=_doctor)
 
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
-    p.add_argument("what", choices=["update"], help="update: learning speed against Stable-Baselines3")
+    p.add_argument(
+        "what",
+        choices=["update", "sim"],
+        help="update: learning speed against Stable-Baselines3; sim: Meta-World against Gymnasium's AsyncVectorEnv",
+    )
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
+    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim: slots per task, one or several numbers")
     p.set_defaults(verb=_bench)
     return parser
 
@@ -174,9 +179,14 @@ def _doctor(a: argparse.Namespace) -> int:
 
 
 def _bench(a: argparse.Namespace) -> int:
-    from medley.bench.update import bench
+    if a.what == "sim":
+        from medley.bench import sim
 
-    bench(seconds=a.seconds, as_json=a.json)
+        sim.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
+    else:
+        from medley.bench import update
+
+        update.bench(seconds=a.seconds, as_json=a.json)
     return 0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 from medley.envs.api import MultiTaskEnv
 from medley.envs.gym import GymConfig, build_gym, gym_tasks
@@ -39,26 +40,19 @@ def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) ->
     return kind.build(cfg, slots_per_task, seed, evaluation)
 
 
-def _slots(num_envs: int, tasks: int) -> int:
-    # make_vec says 1 when the caller says nothing: one slot per task.
-    if num_envs == 1:
-        return 1
-    if num_envs % tasks:
-        raise ConfigError(f"num_envs must be a multiple of the {tasks} tasks, not {num_envs}")
-    return num_envs // tasks
-
-
-def make_metaworld_vec(
-    benchmark: str, num_envs: int = 1, seed: int = 0, evaluation: bool = False, **options: Any
-) -> MultiTaskEnv:
+def make_metaworld_vec(benchmark: str, **options: Any) -> VectorEnv[Any, Any, Any]:
     """`gymnasium.make_vec("medley/MT10", num_envs=20, seed=1, reward_version="v1", ...)`."""
-    cfg = MetaworldConfig(benchmark=benchmark, **options)
-    return _build_metaworld(cfg, _slots(num_envs, len(metaworld_tasks(cfg))), seed, evaluation)
+    from medley.envs.metaworld.dropin import make_vec
+
+    return make_vec(benchmark, **options)
 
 
 def make_point_vec(num_envs: int = 1, seed: int = 0, num_tasks: int = 3, **options: Any) -> PointEnv:
     """`gymnasium.make_vec("medley/Point", num_envs=6, num_tasks=3)`."""
-    return PointEnv(num_tasks, _slots(num_envs, num_tasks), seed=seed, **options)
+    # make_vec says 1 when the caller says nothing: one slot per task.
+    if num_envs != 1 and num_envs % num_tasks:
+        raise ConfigError(f"num_envs must be a multiple of the {num_tasks} tasks, not {num_envs}")
+    return PointEnv(num_tasks, max(1, num_envs // num_tasks), seed=seed, **options)
 
 
 for _benchmark in ("mt1", "mt10", "mt25", "mt50"):

@@ -42,9 +42,10 @@ class StepResult(NamedTuple):
 class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     """A vector env of `len(tasks) * slots_per_task` slots: slot i belongs to task i // slots_per_task.
 
-    Episodes end by `terminated` (a true end) or `truncated` (the time limit `horizon`, or the env's own), and
-    a slot that ended is reset in the same step: `obs` then holds the first observation of the next episode
-    and `info["final_obs"]` the true last one. In `info`:
+    Episodes end by `terminated` (a true end) or `truncated` (the time limit `horizon`, or the env's own). In
+    Gymnasium's SAME_STEP mode (the default, and what training uses) a slot that ended is reset in the same step:
+    `obs` then holds the first observation of the next episode and `info["final_obs"]` the true last one. In
+    NEXT_STEP mode `obs` is the last one, and the next call resets the slot, ignoring its action. In `info`:
 
     - `success` (bool per slot): the task's success flag at this step;
     - `final_obs` (like obs; rows valid where `_final_obs`): the last observation of an episode that ended;
@@ -67,7 +68,12 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         horizon: int,
         seed: int,
         terminate_on_success: bool = False,
+        autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
+        if autoreset_mode == AutoresetMode.DISABLED:
+            raise ValueError("episodes that end are reset in the same step or the next: SAME_STEP or NEXT_STEP")
+        self.metadata = {**self.metadata, "autoreset_mode": autoreset_mode}
+        self.reset_at_once = autoreset_mode == AutoresetMode.SAME_STEP
         self.tasks = tuple(tasks)
         self.slots_per_task = slots_per_task
         self.num_envs = len(self.tasks) * slots_per_task
@@ -84,10 +90,13 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._obs: Array = np.zeros(
             (self.num_envs, *single_observation_space.shape), dtype=single_observation_space.dtype
         )
-        self._episode = np.zeros(self.num_envs, dtype=np.int64)
+        self._episode = np.full(self.num_envs, -1, dtype=np.int64)  # none has begun
         self._elapsed = np.zeros(self.num_envs, dtype=np.int64)
         self._return = np.zeros(self.num_envs, dtype=np.float64)
         self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)
+        self.waiting = np.zeros(self.num_envs, dtype=np.bool_)  # ended, to be reset by the next call (NEXT_STEP)
+        self._every_slot = np.arange(self.num_envs)
+        self.instabilities = np.zeros(len(self.tasks), dtype=np.int64)  # episodes cut off by broken physics, by task
 
     # ---- what a subclass provides
 
@@ -121,15 +130,18 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Start afresh. `options`: `reset_mask` (bool per slot: only these slots) and `episode` (the number
-        of the episode to start, per slot: the next step of a stopped evaluation begins where it ended)."""
+        """Start the next episodes; with a seed, the first ones of that seed. `options`: `reset_mask` (bool per slot:
+        only these slots) and `episode` (the number of the episode to start, per slot)."""
         options = options or {}
         if isinstance(seed, list):
             raise ValueError("one seed decides everything: reset(seed=...) takes a single int")
+        super().reset(seed=seed)  # Gymnasium's own generator, which nothing here draws from
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, dtype=np.bool_)))
         if seed is not None:
             self.seed = int(seed)
             self._episode[mask] = 0
+        elif "episode" not in options:
+            self._episode[mask] += 1
         if "episode" in options:
             self._episode[mask] = np.asarray(options["episode"])[mask]
         self._start(np.flatnonzero(mask))
@@ -140,40 +152,68 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         actions = np.asarray(actions)
         if actions.shape != self.action_space.shape:
             raise ValueError(f"actions have shape {actions.shape}, expected {self.action_space.shape}")
-        slots = np.arange(self.num_envs) if active is None else np.flatnonzero(active)
-        result = self._step_slots(slots, actions[slots])
-
-        reward = np.zeros(self.num_envs, dtype=np.float64)
-        terminated = np.zeros(self.num_envs, dtype=np.bool_)
-        success = np.zeros(self.num_envs, dtype=np.bool_)
-        reward[slots] = result.reward
-        success[slots] = result.success
-        terminated[slots] = result.terminated
-        if self.terminate_on_success:
-            terminated |= success
-        self._obs[slots] = result.obs
-        self._elapsed[slots] += 1
+        wanted = active
+        if self.waiting.any():
+            wanted = ~self.waiting if active is None else np.asarray(active) & ~self.waiting
+        result = self._step_some(wanted, actions)
+        reward, success = result.reward, result.success
+        info: dict[str, Any] = {"success": success, **result.extra}
+        terminated = result.terminated | success if self.terminate_on_success else result.terminated
+        self._elapsed += 1 if wanted is None else wanted
         self._return += reward
         self._succeeded |= success
         truncated = self._elapsed >= self.horizon
         if result.truncated is not None:
-            truncated[slots] |= result.truncated
+            truncated |= result.truncated
         truncated &= ~terminated
-        info: dict[str, Any] = {"success": success}
-        for key, values in result.extra.items():
-            column = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
-            column[slots] = values
-            info[key] = column
+        if wanted is not None:
+            truncated &= wanted
+        if self.waiting.any():
+            self._begin_waiting(active)
 
         ended = terminated | truncated
         if ended.any():
-            info["final_obs"], info["_final_obs"] = self._obs.copy(), ended
             episode = {"r": self._return.copy(), "l": self._elapsed.copy(), "s": self._succeeded.copy()}
-            final = {key: value.copy() for key, value in info.items() if not key.lstrip("_").startswith("final")}
+            final = {key: value.copy() for key, value in info.items()}
+            info["final_obs"], info["_final_obs"] = self._obs.copy(), ended
             info["final_info"], info["_final_info"] = {**final, "episode": episode}, ended
-            self._episode[ended] += 1
-            self._start(np.flatnonzero(ended))
+            if self.reset_at_once:
+                self._episode[ended] += 1
+                self._start(np.flatnonzero(ended))
+            else:
+                self.waiting |= ended
         return self._obs.copy(), reward, terminated, truncated, info
+
+    def _step_some(self, wanted: Mask | None, actions: Array) -> StepResult:
+        """Step the slots `wanted` (None: all); one row per slot comes back, zeros for the others."""
+        if wanted is None:
+            result = self._step_slots(self._every_slot, actions)
+            self._obs[...] = result.obs
+            return result
+        slots = np.flatnonzero(wanted)
+        some = self._step_slots(slots, actions[slots])
+        self._obs[slots] = some.obs
+
+        def spread(values: Array) -> Array:
+            column = np.zeros((self.num_envs, *values.shape[1:]), dtype=values.dtype)
+            column[slots] = values
+            return column
+
+        return StepResult(
+            self._obs,
+            spread(some.reward),
+            spread(some.terminated),
+            spread(some.success),
+            {key: spread(values) for key, values in some.extra.items()},
+            None if some.truncated is None else spread(some.truncated),
+        )
+
+    def _begin_waiting(self, active: Mask | None) -> None:
+        """The episodes that NEXT_STEP put off."""
+        begin = self.waiting.copy() if active is None else self.waiting & active
+        self.waiting &= ~begin
+        self._episode[begin] += 1
+        self._start(np.flatnonzero(begin))
 
     def state(self) -> dict[str, Array]:
         """Everything the future of every slot depends on, as arrays."""
@@ -184,6 +224,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
             "elapsed": self._elapsed.copy(),
             "return": self._return.copy(),
             "succeeded": self._succeeded.copy(),
+            "waiting": self.waiting.copy(),
             **{f"dynamics.{key}": value for key, value in self._dynamics_state().items()},
         }
 
@@ -195,6 +236,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._elapsed = state["elapsed"].astype(np.int64)
         self._return = state["return"].astype(np.float64)
         self._succeeded = state["succeeded"].astype(np.bool_)
+        self.waiting = state["waiting"].astype(np.bool_)
         prefix = "dynamics."
         self._set_dynamics_state({k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)})
 
@@ -206,5 +248,6 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._elapsed[slots] = 0
         self._return[slots] = 0.0
         self._succeeded[slots] = False
+        self.waiting[slots] = False
         if slots.size:
             self._obs[slots] = self._reset_slots(slots)

@@ -139,6 +139,8 @@ class Experiment:
         row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
         if self.finished:
             row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
+        if self.parts.env.instabilities.any():
+            row["instabilities"] = int(self.parts.env.instabilities.sum())
         row |= self.parts.learner.drain(self.step)
         self._logged_at, self.last_log, self.finished = now, self.step, []
         self.logger.write("train", row)

@@ -26,15 +26,22 @@ class MetaworldConfig(EnvConfig):
     goals: str = opt("fixed", "fixed: one of the 50 at random; order: in turn; single: the first; fresh: new ones")
     goal_seed: int | None = opt(None, "the benchmark seed that decides the 50 goals; null: the run's seed")
     partially_observable: bool = opt(False, "hide the goal's position from the observation (zeros)")
+    threads: int | None = opt(None, "threads that step the simulation; null: one per core")
     camera: str = opt("corner2", "camera of pictures and videos, for example corner2 or topview")
+
+
+def check_camera(name: str) -> None:
+    if name not in CAMERAS:
+        raise ConfigError(f"Meta-World has no camera {name!r}.{closest(name, CAMERAS)}")
 
 
 def check_config(cfg: MetaworldConfig) -> tuple[list[str], list[str]]:
     """The tasks asked for and the reward version of each; refuses what does not exist."""
     if cfg.goals not in GOAL_CHOICES:
         raise ConfigError(f"env.goals cannot be {cfg.goals!r}.{closest(cfg.goals, GOAL_CHOICES)}")
-    if cfg.camera not in CAMERAS:
-        raise ConfigError(f"Meta-World has no camera {cfg.camera!r}.{closest(cfg.camera, CAMERAS)}")
+    check_camera(cfg.camera)
+    if cfg.threads is not None and cfg.threads < 1:
+        raise ConfigError(f"env.threads must be at least 1, not {cfg.threads}")
     if cfg.horizon is not None and cfg.horizon < 1:
         raise ConfigError(f"env.horizon must be at least 1, not {cfg.horizon}")
     names, versions = select_tasks(cfg.benchmark, cfg.task, cfg.tasks)

@@ -1,4 +1,4 @@
-"""Meta-World's tasks as one multi-task env, on the package's own env classes, stepped one after another."""
+"""Meta-World's tasks as one multi-task env, on the compiled simulator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import gymnasium as gym
 import mujoco
 import numpy as np
 import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
 
-from medley.envs.api import Array, Mask, MultiTaskEnv, StepResult, stream_seed
+from medley.envs.api import Array, MultiTaskEnv, StepResult, stream_seed
 from medley.envs.metaworld.config import MetaworldConfig, check_config
 from medley.envs.metaworld.goals import GOALS_PER_TASK, GoalSpace, benchmark_goals
-from medley.envs.metaworld.names import env_classes
-from medley.envs.metaworld.snapshot import Snapshot
+from medley.envs.metaworld.pictures import Painter
+from medley.envs.metaworld.simulator import Simulator
 
 HORIZON = 500
 INFO_FIELDS = (
@@ -25,54 +26,20 @@ INFO_FIELDS = (
     "obj_to_target",
     "unscaled_reward",
 )
-_BAD_PHYSICS = slice(int(mujoco.mjtWarning.mjWARN_BADQPOS), int(mujoco.mjtWarning.mjWARN_BADQACC) + 1)
 
 _log = logging.getLogger(__name__)
 # Left alone, MuJoCo prints every instability and appends it to a file in the working directory.
 mujoco.set_mju_user_warning(_log.debug)
 
 
-class Simulation:
-    """One slot: one of the package's envs, started from a goal vector, with its exact state."""
-
-    def __init__(self, task: str, reward: str, partially_observable: bool) -> None:
-        self.env = env = env_classes()[task](reward_function_version=reward)
-        # The horizon is ours; the package's env refuses to go on after its own 500 steps.
-        env.max_path_length = np.iinfo(np.int64).max
-        env._set_task_called = True
-        env._freeze_rand_vec = True
-        env._partially_observable = partially_observable
-        del env.sawyer_observation_space  # cached before observability was known
-        self.snapshot = Snapshot(env)
-
-    def reset(self, goal: Array) -> Array:
-        # From the env as built, so that an episode is decided by its goal alone, whatever came before.
-        self.snapshot.restore()
-        self.env._last_rand_vec = goal.copy()
-        obs: Array = self.env.reset()[0]
-        return obs
-
-    def step(self, action: Array) -> tuple[Array, float, dict[str, Any]] | None:
-        """Observation, reward and info; None if the physics broke down."""
-        try:
-            obs, reward, _, _, info = self.env.step(action)
-        except ValueError:  # a rotation of numbers that are not finite
-            if self._stable():
-                raise
-            return None
-        if not (self._stable() and np.isfinite(reward) and np.isfinite(obs).all()):
-            return None
-        return obs, float(reward), info
-
-    def _stable(self) -> bool:
-        # MuJoCo puts a simulation that blew up back to its start and only counts a warning.
-        return not self.env.data.warning.number[_BAD_PHYSICS].any()
-
-
 class MetaworldEnv(MultiTaskEnv):
     """Every slot a simulation of its own. `info` has the package's fields, `goal` (the index of the episode's
     goal, -1 if fresh) and `unstable` (the physics broke down: the episode is cut off with reward 0 at the
-    last good observation)."""
+    last good observation; `instabilities` counts them by task).
+
+    Actions are [dx, dy, dz, grip]. What lies outside [-1, 1] is treated as the package does (the move is clipped,
+    MuJoCo clips the grip); infinite entries count as ±1; NaN is refused.
+    """
 
     def __init__(
         self,
@@ -80,6 +47,7 @@ class MetaworldEnv(MultiTaskEnv):
         slots_per_task: int = 1,
         seed: int = 0,
         evaluation: bool = False,
+        autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
         cfg = cfg or MetaworldConfig()
         tasks, rewards = check_config(cfg)
@@ -91,13 +59,14 @@ class MetaworldEnv(MultiTaskEnv):
             cfg.horizon or HORIZON,
             stream_seed(seed, evaluation),
             cfg.terminate_on_success,
+            autoreset_mode,
         )
-        self.camera = cfg.camera
         self.goals = "order" if evaluation and cfg.goals == "fixed" else cfg.goals
+        self.new_goals = True  # False: a reset keeps the goal the slot has (`toggle_sample_tasks_on_reset`)
         self.reward_versions = tuple(rewards)
-        self.simulations = [Simulation(tasks[task], rewards[task], cfg.partially_observable) for task in self.task_ids]
-        firsts = self.simulations[::slots_per_task]
-        self._spaces = [GoalSpace.of(task, first.env) for task, first in zip(tasks, firsts, strict=True)]
+        self.simulator = Simulator(tasks, slots_per_task, rewards, cfg.partially_observable, cfg.threads)
+        self._slots = self.simulator.slots
+        self._spaces = [GoalSpace.of(task) for task in self.simulator.tasks]
         goal_seed = seed if cfg.goal_seed is None else cfg.goal_seed
         if cfg.tasks:
             pairs = zip(tasks, self._spaces, strict=True)
@@ -105,7 +74,9 @@ class MetaworldEnv(MultiTaskEnv):
         else:
             self.task_goals = benchmark_goals(tasks, self._spaces, goal_seed)
         self._goal = np.full(self.num_envs, -1, dtype=np.int64)
-        self._renderers: dict[tuple[int, int, int], Any] = {}
+        self._painter = Painter(self.simulator, cfg.camera)
+
+    # ---- episodes
 
     def _choose_goal(self, slot: int) -> tuple[int, Array]:
         task = int(self.task_ids[slot])
@@ -120,89 +91,112 @@ class MetaworldEnv(MultiTaskEnv):
         return index, self.task_goals[task][index]
 
     def _reset_slots(self, slots: Array) -> Array:
-        first = np.empty((len(slots), 39))
-        for row, slot in enumerate(slots):
-            self._goal[slot], vector = self._choose_goal(int(slot))
-            first[row] = self.simulations[slot].reset(vector)
-        return first
+        if self.new_goals:
+            for slot in slots:
+                self._goal[slot], vector = self._choose_goal(int(slot))
+                self._slots["goal"][slot, : vector.size] = vector
+        self.simulator.reset(slots, self._goal[slots])
+        obs: Array = self._slots["obs"][slots]
+        return obs
 
     def _step_slots(self, slots: Array, actions: Array) -> StepResult:
-        obs = self._obs[slots]
-        reward = np.zeros(len(slots))
-        success: Mask = np.zeros(len(slots), dtype=np.bool_)
-        unstable: Mask = np.zeros(len(slots), dtype=np.bool_)
-        fields = np.zeros((len(INFO_FIELDS), len(slots)))
-        for row, slot in enumerate(slots):
-            result = self.simulations[slot].step(actions[row])
-            if result is None:
-                unstable[row] = True
-                continue
-            obs[row], reward[row], info = result
-            success[row] = bool(info["success"])
-            fields[:, row] = [info[name] for name in INFO_FIELDS]
-        extra: dict[str, Array] = dict(zip(INFO_FIELDS, fields, strict=True))
+        if not np.isfinite(actions).all():
+            actions = self._tame(slots, actions)
+        records = self._slots
+        records["action"][slots] = actions
+        self.simulator.step(slots)
+        unstable = records["unstable"][slots] != 0
+        obs = records["obs"][slots]
+        if unstable.any():
+            obs[unstable] = self._obs[slots[unstable]]
+            self._report_instability(slots[unstable])
+        extra: dict[str, Array] = {name: records[name][slots] for name in INFO_FIELDS}
         extra |= {"goal": self._goal[slots], "unstable": unstable}
-        return StepResult(obs, reward, np.zeros_like(unstable), success, extra, truncated=unstable)
+        success = records["success"][slots] != 0.0
+        return StepResult(
+            obs, records["reward"][slots], np.zeros_like(success), success, extra, truncated=unstable.copy()
+        )
+
+    def _tame(self, slots: Array, actions: Array) -> Array:
+        if np.isnan(actions).any():
+            slot = int(slots[np.flatnonzero(np.isnan(actions).any(axis=1))[0]])
+            raise ValueError(f"slot {slot} ({self.tasks[self.task_ids[slot]]}): the action has a NaN")
+        return np.where(np.isinf(actions), np.sign(actions), actions)
+
+    def _report_instability(self, slots: Array) -> None:
+        for slot in slots:
+            task = int(self.task_ids[slot])
+            self.instabilities[task] += 1
+            if self.instabilities[task] == 1:
+                _log.warning("the physics of %s broke down in slot %d; the episode is cut off", self.tasks[task], slot)
+
+    # ---- restarts
 
     def _dynamics_state(self) -> dict[str, Array]:
         # The goals too: later episodes depend on them, and they follow from a seed given at construction.
         vectors = np.zeros((len(self.tasks), GOALS_PER_TASK, max(space.low.size for space in self._spaces)))
         for task, goals in enumerate(self.task_goals):
             vectors[task, :, : goals.shape[1]] = goals
-        state: dict[str, Array] = {"goal": self._goal.copy(), "goal_vectors": vectors}
-        for slot, simulation in enumerate(self.simulations):
-            state |= {f"{slot}.{key}": value for key, value in simulation.snapshot.save().items()}
-        return state
+        own = {"goal": self._goal.copy(), "goal_vectors": vectors, "instabilities": self.instabilities.copy()}
+        return own | self.simulator.state()
 
     def _set_dynamics_state(self, state: dict[str, Array]) -> None:
         self._goal = state["goal"].astype(np.int64)
+        self.instabilities = state["instabilities"].astype(np.int64)
         for task, space in enumerate(self._spaces):
             self.task_goals[task] = state["goal_vectors"][task, :, : space.low.size].copy()
-        saved: list[dict[str, Array]] = [{} for _ in self.simulations]
-        for key, value in state.items():
-            slot, _, name = key.partition(".")
-            if name:
-                saved[int(slot)][name] = value
-        for simulation, values in zip(self.simulations, saved, strict=True):
-            simulation.snapshot.load(values)
+        self.simulator.set_state(state)
 
-    def render_slot(self, slot: int, width: int = 320, height: int = 240) -> npt.NDArray[np.uint8]:
-        task, env = int(self.task_ids[slot]), self.simulations[slot].env
-        key = (task, width, height)
-        if key not in self._renderers:
-            self._renderers[key] = mujoco.Renderer(env.model, height, width)
-        renderer = self._renderers[key]
-        camera = mujoco.MjvCamera()
-        camera.type = mujoco.mjtCamera.mjCAMERA_FIXED
-        camera.fixedcamid = env.model.camera(self.camera).id
-        # The slot's own model: slots of one task differ in where bodies are, not in what they look like.
-        mujoco.mjv_updateScene(
-            env.model, env.data, mujoco.MjvOption(), None, camera, mujoco.mjtCatBit.mjCAT_ALL, renderer.scene
-        )
-        picture: npt.NDArray[np.uint8] = renderer.render()
-        if self.camera.startswith("corner"):  # the package's corner cameras hang upside down
-            picture = np.ascontiguousarray(picture[::-1, ::-1])
-        return picture
+    # ---- pictures
+
+    def render_slot(
+        self, slot: int, width: int = 320, height: int = 240, camera: str | None = None
+    ) -> npt.NDArray[np.uint8]:
+        return self._painter.paint(slot, width, height, camera)
 
     def close_extras(self, **kwargs: Any) -> None:
-        for renderer in self._renderers.values():
-            renderer.close()
-        self._renderers.clear()
+        self._painter.close()
+        self.simulator.close()
 
     # ---- what callers of the package's own vector env use (`metaworld.evaluation` among them)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """One value per slot, as Gymnasium's own vector envs give it."""
-        if name == "terminate_on_success":
-            return (self.terminate_on_success,) * self.num_envs
-        return tuple(getattr(simulation.env, name) for simulation in self.simulations)
+        if name == "task_name":
+            from medley.envs.metaworld.names import env_classes
+
+            # The package's own class, or the task's name where the package has none.
+            names = [getattr(env_classes().get(task), "__name__", task) for task in self.tasks]
+            return tuple(names[task] for task in self.task_ids)
+        if name == "curr_path_length":
+            return tuple(int(count) for count in self._elapsed)
+        shared = {
+            "terminate_on_success": self.terminate_on_success,
+            "sample_tasks_on_reset": self.new_goals,
+            "max_path_length": self.horizon,
+        }
+        if name not in shared:
+            known = ", ".join(sorted(["task_name", "curr_path_length", *shared]))
+            raise AttributeError(f"a slot has no attribute {name!r}; there are {known}")
+        return (shared[name],) * self.num_envs
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Call a method of every slot's env; `toggle_terminate_on_success` is for all together."""
+        """Call a method of every slot: `toggle_terminate_on_success(on)`, `toggle_sample_tasks_on_reset(on)`,
+        `sample_tasks()` (the next goal, and a reset), `render()`."""
         if name == "toggle_terminate_on_success":
             self.terminate_on_success = bool(args[0])
-            return (None,) * self.num_envs
-        return tuple(getattr(simulation.env, name)(*args, **kwargs) for simulation in self.simulations)
+        elif name == "toggle_sample_tasks_on_reset":
+            self.new_goals = bool(args[0])
+        elif name == "sample_tasks":
+            kept, self.new_goals = self.new_goals, True
+            obs, _ = self.reset()
+            self.new_goals = kept
+            return tuple((row, {}) for row in obs)
+        elif name == "render":
+            return tuple(self.render())
+        else:
+            return self.get_attr(name)
+        return (None,) * self.num_envs
 
 
 def build_metaworld(cfg: MetaworldConfig, slots_per_task: int, seed: int, evaluation: bool) -> MetaworldEnv:

@@ -9,38 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from medley.envs.api import Array
+from medley.envs.metaworld.tasks.base import Task
 
 GOALS_PER_TASK = 50
-
-# A draw is repeated while object and target are closer than this in the plane (each task's `reset_model`).
-_MIN_DISTANCE = {
-    "assembly": 0.1,
-    "basketball": 0.15,
-    "box-close": 0.25,
-    "coffee-pull": 0.15,
-    "coffee-push": 0.15,
-    "disassemble": 0.1,
-    "hand-insert": 0.15,
-    "peg-insert-side": 0.1,
-    "pick-out-of-hole": 0.15,
-    "pick-place": 0.15,
-    "pick-place-wall": 0.15,
-    "push": 0.15,
-    "push-back": 0.15,
-    "push-wall": 0.15,
-    "reach": 0.15,
-    "reach-wall": 0.15,
-    "shelf-place": 0.1,
-    "soccer": 0.15,
-    "stick-pull": 0.1,
-    "stick-push": 0.1,
-    "sweep-into": 0.15,
-}
 
 
 class _Uniform(Protocol):
@@ -59,11 +35,9 @@ class GoalSpace:
     target: Array | None  # a target that does not move; None: the vector's second half
 
     @classmethod
-    def of(cls, task: str, env: Any) -> GoalSpace:
-        """Read off one of the package's envs."""
-        space = env._random_reset_space
-        target = np.array(env.goal[:2]) if task == "sweep-into" else None
-        return cls(space.low.copy(), space.high.copy(), _MIN_DISTANCE.get(task, 0.0), target)
+    def of(cls, task: Task) -> GoalSpace:
+        target = None if task.fixed_target is None else np.array(task.fixed_target)
+        return cls(np.array(task.reset_low), np.array(task.reset_high), task.min_distance, target)
 
     def draw(self, rng: _Uniform) -> Array:
         """One goal vector."""

@@ -23,6 +23,10 @@ _OLD_NAMES = {
 
 BENCHMARKS = ("mt1", "mt10", "mt25", "mt50", "custom")
 
+# Names of tasks that have been added to the simulator (tasks/base.py): those of other packages, and the package's own
+# once the simulator is loaded. They are kept here so that reading a config does not load it.
+_registered: set[str] = set()
+
 
 @cache
 def env_classes() -> dict[str, Any]:
@@ -40,16 +44,27 @@ def benchmark_tasks(benchmark: str) -> tuple[str, ...]:
     return tuple(name.removesuffix("-v3") for name in getattr(env_dict, f"{benchmark.upper()}_V3"))
 
 
-def resolve_task(name: str) -> tuple[str, str | None]:
-    """`name` as the package calls it, without suffix, and the version its suffix asked for (or None)."""
+def _read(name: str) -> tuple[str, str | None]:
     plain = name.strip().lower().replace("_", "-")
     suffix = re.search(r"-(v[123])$", plain)
     version = suffix.group(1) if suffix else None
     plain = plain.removesuffix(f"-{version}")
-    plain = _OLD_NAMES.get(plain, plain)
-    known = env_classes()
-    if plain not in known:
-        raise ConfigError(f"Meta-World has no task {name!r}.{closest(plain, known)}")
+    return _OLD_NAMES.get(plain, plain), version
+
+
+def register_name(name: str) -> None:
+    """Let configs name a task that the package does not have."""
+    plain, version = _read(name)
+    if (plain, version) != (name, None):
+        raise ConfigError(f"a Meta-World task cannot be called {name!r}: it would be read as {plain!r}")
+    _registered.add(name)
+
+
+def resolve_task(name: str) -> tuple[str, str | None]:
+    """`name` as it is spelt today, without suffix, and the version its suffix asked for (or None)."""
+    plain, version = _read(name)
+    if plain not in _registered and plain not in env_classes():
+        raise ConfigError(f"Meta-World has no task {name!r}.{closest(plain, {*_registered, *env_classes()})}")
     return plain, version
 
 
