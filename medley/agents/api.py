@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from torch import Tensor
 
 from medley.config.options import opt
 from medley.errors import ConfigError, closest
+
+if TYPE_CHECKING:
+    from medley.replay.ring import Replay
 
 Metrics = dict[str, Tensor]
 
@@ -53,6 +56,26 @@ class AgentConfig:
     reward_normalization: str = opt("none", "none | ema_std: divide by a running standard deviation per task")
 
 
+class NativeUpdate(Protocol):
+    """An agent's update as compiled code: the same numbers up to rounding, in the same tensors."""
+
+    def update(self, batch: Batch, phase: str) -> Metrics:
+        """One update; the metrics are overwritten by the next."""
+        ...
+
+    def update_from(self, replay: Replay, reward_factor: Tensor, per_task: int, phase: str) -> Metrics:
+        """The same on `replay.sample(per_task)`, with rewards times `reward_factor` [tasks, 1]."""
+        ...
+
+    def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+        """As the agent's own."""
+        ...
+
+    def close(self) -> None:
+        """End its threads."""
+        ...
+
+
 class Agent(ABC):
     """Networks, losses and optimisers. Knows nothing of files, logs or environments.
 
@@ -65,11 +88,27 @@ class Agent(ABC):
         """Actions [tasks, rows, dim] for obs [tasks, rows, dim]; standard normal noise explores, None does not."""
 
     @abstractmethod
-    def update(self, batch: Batch, phase: str) -> Metrics:
-        """One gradient update; metrics are tensors, scalar or one number per task."""
+    def update(self, batch: Batch, phase: str, noise: Sequence[Tensor] | None = None) -> Metrics:
+        """One gradient update; metrics are tensors, scalar or one number per task. `noise` is what `draw_noise` gives;
+        without it the agent draws its own."""
+
+    def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:
+        """The random numbers of one update on `per_task` rows of every task, from the agent's own generators."""
+        return []
+
+    def generators(self) -> list[torch.Generator]:
+        """What `draw_noise` draws from."""
+        return []
+
+    def set_traceable(self) -> None:  # noqa: B027  (an agent may have nothing to do)
+        """From now on `update` consists of operations that a compiler understands."""
 
     def phase(self, update: int) -> str:
         return "all"
+
+    def native(self, threads: int) -> NativeUpdate | str:
+        """A compiled update for CPUs, or why there is none."""
+        return f"{type(self).__name__} has no compiled update"
 
     @abstractmethod
     def state_dict(self) -> dict[str, Tensor]:

@@ -11,11 +11,12 @@ Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with we
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from medley.agents.api import Agent, AgentKind, Batch, Metrics, Spaces, register_agent
+from medley.agents.api import Agent, AgentKind, Batch, Metrics, NativeUpdate, Spaces, register_agent
 from medley.agents.sac_options import SACConfig, check
 from medley.errors import ConfigError
 from medley.gradients.combiners import make_combiner
@@ -110,18 +111,30 @@ class SAC(Agent):
             (False, False): "critic",
         }[actor, target]
 
-    def update(self, batch: Batch, phase: str) -> Metrics:
-        metrics = self.update_critic(batch)
+    def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:
+        tasks, _, dims = self.action_mask.shape
+        return [self._noise((tasks, per_task, dims)) for _ in range(2 if phase in ("all", "no_target") else 1)]
+
+    def update(self, batch: Batch, phase: str, noise: Sequence[Tensor] | None = None) -> Metrics:
+        noise = self.draw_noise(batch.obs.shape[1], phase) if noise is None else noise
+        metrics = self.update_critic(batch, noise[0])
         if phase in ("all", "no_target"):
-            metrics |= self.update_actor(batch)
+            metrics |= self.update_actor(batch, noise[1])
         if phase in ("all", "critic_target"):
             self.update_target()
         return metrics
 
-    def update_critic(self, batch: Batch) -> Metrics:
+    def native(self, threads: int) -> NativeUpdate | str:
+        if type(self) is not SAC:
+            return f"{type(self).__name__} may differ from the SAC that is compiled"
+        from medley.agents.native.learner import native_sac  # Numba takes a while to import
+
+        return native_sac(self, threads)
+
+    def update_critic(self, batch: Batch, noise: Tensor) -> Metrics:
         z = self._task()
         with torch.no_grad():
-            y = self._bootstrap(batch, z)
+            y = self._bootstrap(batch, z, noise)
         q = self._q(self.critic, batch.obs, batch.action, z)
         task_losses = ((q - y).square().mean(0) * batch.weight).mean(-1)
         shared = [*self.critic_shared, *self.encoder_parameters]
@@ -139,11 +152,11 @@ class SAC(Agent):
             "batch_reward": batch.reward.mean(),
         }
 
-    def update_actor(self, batch: Batch) -> Metrics:
+    def update_actor(self, batch: Batch, noise: Tensor) -> Metrics:
         z = self._task(detach=True)
         alpha = self._alpha()
         mean, log_std = self._distribution(batch.obs, z)
-        action, log_prob = sample(mean, log_std, self._noise(mean), self.action_mask)
+        action, log_prob = sample(mean, log_std, noise, self.action_mask)
         q = self._q(self.critic, batch.obs, action, z).amin(0)
         task_losses = ((alpha * log_prob - q) * batch.weight).mean(-1)
         gradients = self.combine_actor(task_losses, self.actor_shared, self.actor_heads)
@@ -169,9 +182,9 @@ class SAC(Agent):
         with torch.no_grad():
             torch._foreach_lerp_(self._target_tensors, self._critic_tensors, self.options.critic_tau)
 
-    def _bootstrap(self, batch: Batch, z: Tensor | None) -> Tensor:
+    def _bootstrap(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         mean, log_std = self._distribution(batch.next_obs, z)
-        action, log_prob = sample(mean, log_std, self._noise(mean), self.action_mask)
+        action, log_prob = sample(mean, log_std, noise, self.action_mask)
         q = self._q(self.target, batch.next_obs, action, z).amin(0)
         return batch.reward + batch.discount * (q - self._alpha() * log_prob)
 
@@ -193,8 +206,15 @@ class SAC(Agent):
         out: Tensor = critic(torch.cat([with_task(obs, z), action], dim=-1))
         return out.squeeze(-1)
 
-    def _noise(self, like: Tensor) -> Tensor:
-        return torch.randn(like.shape, generator=self.generator, device=like.device)
+    def _noise(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.randn(shape, generator=self.generator, device=self.action_mask.device)
+
+    def generators(self) -> list[torch.Generator]:
+        return [self.generator]
+
+    def set_traceable(self) -> None:
+        for optimizer in self.optimizers.values():
+            optimizer.traceable = True
 
     # ---- saving
 

@@ -98,6 +98,8 @@ def _check_words(config: Config) -> None:
             raise ConfigError(f"{key}={name!r} cannot be the name of a folder.")
     for key, value, known in (
         ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
+        ("setup.precision", config.setup.precision, ["tf32", "fp32"]),
+        ("experiment.learner", config.experiment.learner, ["auto", "native", "graph", "compiled", "eager"]),
         ("agent.reward_normalization", config.agent.reward_normalization, ["none", "ema_std"]),
         ("logger.console", config.logger.console, ["auto", "panel", "lines", "none"]),
     ):

@@ -19,6 +19,7 @@ class SetupConfig:
     setup: str = opt("", "name of the setup: it selects metrics, optimisers and agent components")
     seed: int = opt(1, "the one seed that decides everything")
     device: str = opt("auto", "cpu | cuda | cuda:1 | auto")
+    precision: str = opt("tf32", "matrix products on a GPU: tf32 | fp32")
     threads: int | None = opt(None, "CPU threads of the learner; null: all cores. Part of a run's exact arithmetic")
     id: str | None = opt(None, "name of this configuration in the run folder; null: made from what was asked for")
     base_path: str = opt(".", "folder that holds `runs/`")
@@ -52,6 +53,11 @@ class ExperimentConfig:
     init_steps: int = opt(4000, "steps taken with uniformly random actions before learning starts")
     collect_steps: int = opt(1, "steps of every slot per chunk of the loop")
     updates: int | None = opt(None, "updates per chunk; null: one per step of a task")
+    learner: str = opt(
+        "auto",
+        "how updates run. CPU: native (compiled code) | eager. GPU: compiled (and captured) | graph (captured) | "
+        "eager. auto: the first that works",
+    )
     eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
     eval_at_start: bool = opt(True, "evaluate the untrained agent too")
     protocol: str | None = opt(None, "evaluation protocol: metaworld+ | mtrl | tdmpc2 | episodes; null: the env's own")

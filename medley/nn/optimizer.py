@@ -26,6 +26,7 @@ class Optimizer:
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> None:
+        self.traceable = False  # True: in operations that a compiler understands
         self.parameters = [p.data for p in parameters]
         self.config = config
         device = self.parameters[0].device
@@ -39,27 +40,47 @@ class Optimizer:
     def step(self, gradients: list[Tensor], max_norm: float | None) -> Tensor:
         """Clip to a total norm of `max_norm` and step; returns the norm before clipping."""
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        c = self.config
         with torch.no_grad():
             if max_norm is not None:
-                torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp_(max=1.0))
+                scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+                if self.traceable:
+                    gradients = [gradient * scale for gradient in gradients]
+                else:
+                    torch._foreach_mul_(gradients, scale)
             torch._foreach_add_(self.steps, 1)
-            torch._fused_adam_(
-                self.parameters,
-                gradients,
-                self.means,
-                self.squares,
-                [],
-                self.steps,
-                lr=self.lr,
-                beta1=c.beta1,
-                beta2=c.beta2,
-                weight_decay=0.0,
-                eps=c.eps,
-                amsgrad=False,
-                maximize=False,
-            )
+            if self.traceable:
+                self._step(gradients)
+            else:
+                self._fused_step(gradients)
         return norm
+
+    def _fused_step(self, gradients: list[Tensor]) -> None:
+        c = self.config
+        torch._fused_adam_(
+            self.parameters,
+            gradients,
+            self.means,
+            self.squares,
+            [],
+            self.steps,
+            lr=self.lr,
+            beta1=c.beta1,
+            beta2=c.beta2,
+            weight_decay=0.0,
+            eps=c.eps,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _step(self, gradients: list[Tensor]) -> None:
+        """The same arithmetic, spelt out."""
+        c, count = self.config, self.steps[0]
+        size = self.lr.float() / (1 - c.beta1**count)
+        correction = (1 - c.beta2**count).sqrt()
+        for p, g, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
+            mean.lerp_(g, 1 - c.beta1)
+            square.mul_(c.beta2).addcmul_(g, g, value=1 - c.beta2)
+            p.sub_(size * mean / (square.sqrt() / correction + c.eps))
 
     def state(self) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {}

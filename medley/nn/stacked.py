@@ -31,12 +31,11 @@ class StackedLinear(nn.Module):
             # One member: the plain product is quicker than a batched one of size one.
             return torch.addmm(self.bias[0], x[0], self.weight[0]).unsqueeze(0)
         rows = x.shape[-2]
-        x = x.expand(*self.members, rows, self.in_features)
-        out = torch.baddbmm(
-            self.bias.reshape(-1, 1, self.out_features),
-            x.reshape(-1, rows, self.in_features),
-            self.weight.reshape(-1, self.in_features, self.out_features),
-        )
+        x = x.expand(*self.members, rows, self.in_features).reshape(-1, rows, self.in_features)
+        weight = self.weight.reshape(-1, self.in_features, self.out_features)
+        bias = self.bias.reshape(-1, 1, self.out_features)
+        # On a GPU the bias of a batched product costs a copy, unless a compiler merges it with what follows.
+        out = torch.bmm(x, weight) + bias if x.is_cuda else torch.baddbmm(bias, x, weight)
         return out.view(*self.members, rows, self.out_features)
 
     def extra_repr(self) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import torch
 
-from medley.agents.api import Agent, Spaces, agent_kind
+from medley.agents.api import Agent, NativeUpdate, Spaces, agent_kind
 from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.envs.registry import env_kind
-from medley.errors import MedleyError
+from medley.errors import ConfigError, MedleyError
 from medley.replay.ring import Replay
-from medley.training.collector import Collector
+from medley.training.collector import Act, Collector
 from medley.training.evaluator import Evaluator
+from medley.training.graphs import GraphedUpdates
 from medley.training.learner import Learner
 from medley.training.protocols import PROTOCOLS
 from medley.training.rewards import RewardScale
@@ -31,6 +34,12 @@ class Parts:
     learner: Learner
     evaluator: Evaluator
     device: torch.device
+
+    @property
+    def act(self) -> Act:
+        """How the agent acts while it learns: by the learner's compiled code where there is some."""
+        native = self.learner.native
+        return self.agent.act if native is None else native.act
 
 
 def build(config: Config) -> Parts:
@@ -62,10 +71,44 @@ def build(config: Config) -> Parts:
         replay=replay,
         rewards=rewards,
         collector=Collector(env, device, collector_seed),
-        learner=Learner(agent, replay, rewards, c.batch_size // tasks, env.tasks),
+        learner=build_learner(config, agent, replay, rewards, env.tasks),
         evaluator=build_evaluator(config, device),
         device=device,
     )
+
+
+def build_learner(
+    config: Config, agent: Agent, replay: Replay, rewards: RewardScale, tasks: tuple[str, ...]
+) -> Learner:
+    """Updates as they are fastest on the device, or as `experiment.learner` says."""
+    wanted = config.experiment.learner
+    assert config.replay_buffer.batch_size is not None
+    per_task = config.replay_buffer.batch_size // len(tasks)
+    if replay.device.type == "cuda" and wanted in ("auto", "graph", "compiled"):
+        compiled = wanted == "compiled" or (wanted == "auto" and _can_compile())
+        return Learner(
+            agent, replay, rewards, per_task, tasks, graphs=GraphedUpdates(agent, replay, rewards, per_task, compiled)
+        )
+    if wanted in ("graph", "compiled"):
+        raise ConfigError(f"experiment.learner={wanted} needs a GPU: setup.device=cuda.")
+    return Learner(agent, replay, rewards, per_task, tasks, native=_build_native(wanted, agent))
+
+
+def _can_compile() -> bool:
+    """Triton needs a C compiler for what it launches."""
+    return find_spec("triton") is not None and any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+
+
+def _build_native(wanted: str, agent: Agent) -> NativeUpdate | None:
+    """The agent's update as compiled code, where it is wanted and there is one."""
+    if wanted == "eager":
+        return None
+    made = agent.native(torch.get_num_threads())
+    if not isinstance(made, str):
+        return made
+    if wanted == "native":
+        raise ConfigError(f"experiment.learner=native: {made}. experiment.learner=auto takes what there is.")
+    return None
 
 
 def build_evaluator(config: Config, device: torch.device) -> Evaluator:
@@ -85,10 +128,12 @@ def prepare_device(config: Config) -> torch.device:
     if config.setup.threads is not None:
         torch.set_num_threads(config.setup.threads)
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
         raise MedleyError(f"setup.device={name}: this machine has no such GPU. setup.device=cpu works everywhere.")
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if config.setup.precision == "fp32" else "high")
     return device
 
 

@@ -90,7 +90,7 @@ class Experiment:
         assert e.updates is not None
         explore = "random" if self.step < e.init_steps else "policy"
         try:
-            chunk, episodes = p.collector.collect(p.agent.act, e.collect_steps, explore, self.step)
+            chunk, episodes = p.collector.collect(p.act, e.collect_steps, explore, self.step)
         except NonFiniteError:
             p.learner.check_finite(self.step)  # if the network is what broke, say so
             raise

@@ -5,29 +5,56 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from medley.agents.api import Agent
+from medley.agents.api import Agent, NativeUpdate
 from medley.errors import NonFiniteError
 from medley.replay.ring import Replay
+from medley.training.graphs import GraphedUpdates
 from medley.training.rewards import RewardScale
 
 
 class Learner:
+    """Runs the agent's own update, or with `native` the same as compiled code, or with `graphs` as captured graphs."""
+
     def __init__(
-        self, agent: Agent, replay: Replay, rewards: RewardScale, per_task: int, tasks: tuple[str, ...]
+        self,
+        agent: Agent,
+        replay: Replay,
+        rewards: RewardScale,
+        per_task: int,
+        tasks: tuple[str, ...],
+        native: NativeUpdate | None = None,
+        graphs: GraphedUpdates | None = None,
     ) -> None:
         self.agent, self.replay, self.rewards = agent, replay, rewards
+        self.native, self.graphs = native, graphs
         self.per_task, self.tasks = per_task, tasks
         self.updates = 0
-        self._sums: dict[str, Tensor] = {}
+        # Graphs add to tensors of their own.
+        self._sums: dict[str, Tensor] = {} if graphs is None else graphs.sums
         self._counts: dict[str, int] = {}
 
     def learn(self, updates: int) -> None:
+        if self.graphs is not None:
+            self._launch(self.graphs, updates)
+            return
         for _ in range(updates):
-            batch = self.replay.sample(self.per_task)
-            batch.reward = batch.reward * self.rewards.factor
-            metrics = self.agent.update(batch, self.agent.phase(self.updates))
+            phase = self.agent.phase(self.updates)
+            if self.native is not None:
+                metrics = self.native.update_from(self.replay, self.rewards.factor, self.per_task, phase)
+            else:
+                batch = self.replay.sample(self.per_task)
+                batch.reward = batch.reward * self.rewards.factor
+                metrics = self.agent.update(batch, phase)
             self.updates += 1
             self._gather(metrics)
+
+    def _launch(self, graphs: GraphedUpdates, updates: int) -> None:
+        phases = [self.agent.phase(self.updates + i) for i in range(updates)]
+        graphs.run(phases)
+        self.updates += updates
+        for phase in phases:
+            for name in graphs.names(phase):
+                self._counts[name] = self._counts.get(name, 0) + 1
 
     def _gather(self, metrics: dict[str, Tensor]) -> None:
         for name, value in metrics.items():
@@ -73,5 +100,6 @@ class Learner:
     def set_state(self, tensors: dict[str, Tensor], counts: dict[str, int]) -> None:
         device = self.replay.device
         self.replay.generator.set_state(tensors["replay.generator"].to("cpu", torch.uint8))
-        self._sums = {name: tensors[name].clone().to(device) for name in counts}
+        self._sums.clear()
+        self._sums.update({name: tensors[name].clone().to(device) for name in counts})
         self._counts = dict(counts)

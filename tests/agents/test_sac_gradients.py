@@ -49,6 +49,10 @@ def random_batch(seed: int = 0) -> Batch:
     )
 
 
+def noise(seed: int = 5) -> Tensor:
+    return torch.randn((TASKS, ROWS, ACT), generator=torch.Generator().manual_seed(seed))
+
+
 def snapshot(agent: SAC) -> dict[str, Tensor]:
     return {k: v.clone() for k, v in agent.state_dict().items()}
 
@@ -67,7 +71,7 @@ ENCODER = {"task_input": "encoder"}
 def test_critic_step_trains_critics_and_task_encoder_only(trunk: str) -> None:
     agent = make(trunk=trunk, **ENCODER)
     before = snapshot(agent)
-    agent.update_critic(random_batch())
+    agent.update_critic(random_batch(), noise())
     assert changed(before, agent) == {"critic", "task", "optimizer.critic", "optimizer.task_encoder"}
     for name, value in agent.state_dict().items():
         if name.startswith(("critic", "task")) and "bias" not in name:
@@ -78,11 +82,11 @@ def test_critic_step_trains_critics_and_task_encoder_only(trunk: str) -> None:
 def test_actor_step_trains_actor_and_temperature_only(trunk: str) -> None:
     agent = make(trunk=trunk, **ENCODER)
     before = snapshot(agent)
-    agent.update_actor(random_batch())
+    agent.update_actor(random_batch(), noise())
     assert changed(before, agent) == {"actor", "log_alpha", "optimizer.actor", "optimizer.alpha"}
     frozen = make(trunk=trunk, learn_temperature=False, **ENCODER)
     before = snapshot(frozen)
-    metrics = frozen.update_actor(random_batch())
+    metrics = frozen.update_actor(random_batch(), noise())
     assert changed(before, frozen) == {"actor", "optimizer.actor"}
     assert "alpha_loss" not in metrics
     assert float(metrics["alpha_value"]) == 1.0
@@ -103,7 +107,7 @@ def test_alpha_step_trains_temperatures_only_and_in_the_right_direction() -> Non
 
 def test_target_moves_by_its_share_and_only_then() -> None:
     agent = make(critic_tau=0.25)
-    agent.update_critic(random_batch())
+    agent.update_critic(random_batch(), noise())
     before = snapshot(agent)
     agent.update_target()
     assert changed(before, agent) == {"target"}
@@ -158,12 +162,14 @@ def test_gradients_are_clipped_to_a_total_norm(clip: float | None, monkeypatch: 
         assert torch.allclose(after * 5.0, before * total, atol=1e-5)  # the direction stays
 
 
-def test_optimizer_equals_torch_adam() -> None:
+@pytest.mark.parametrize("traceable", [False, True])
+def test_optimizer_equals_torch_adam(traceable: bool) -> None:
     config = OptimizerConfig(lr=0.01, beta1=0.7, beta2=0.95, eps=1e-4)
     g = torch.Generator().manual_seed(0)
     ours = [torch.nn.Parameter(torch.randn(s, generator=g)) for s in ((3,), (2, 4))]
     theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
     mine = Optimizer(ours, config)
+    mine.traceable = traceable
     adam = torch.optim.Adam(theirs, lr=0.01, betas=(0.7, 0.95), eps=1e-4)
     for _ in range(20):
         gradients = [5 * torch.randn(p.shape, generator=g) for p in ours]
@@ -185,7 +191,7 @@ def test_critic_clip_reaches_the_whole_network() -> None:
         for optimizer in agent.optimizers.values():
             optimizer.config = OptimizerConfig(eps=1.0)
         before = snapshot(agent)
-        agent.update_critic(random_batch())
+        agent.update_critic(random_batch(), noise())
         gaps = [(v - before[k]).abs().max() for k, v in agent.state_dict().items() if k.startswith(("critic", "task"))]
         moves[clip] = float(max(gaps))
     assert moves[1e-12] < 1e-12 < 1e-7 < moves[None]
@@ -212,8 +218,8 @@ def test_a_change_in_one_task_changes_only_its_own_parameters(trunk: str, task: 
             for optimizer in agent.optimizers.values():  # else Adam's first step is the gradient's sign alone
                 optimizer.config = OptimizerConfig(lr=0.1, eps=1.0)
                 optimizer.lr.fill_(10.0)
-        step(a, random_batch())
-        step(b, differing(task))
+        step(a, random_batch(), noise())
+        step(b, differing(task), noise())
         one, two = a.state_dict(), b.state_dict()
         names = [k for k in one if k.startswith(network) and own in k]
         assert len(names) == (2 if trunk == "multi_head" else 6)
@@ -241,7 +247,7 @@ def test_a_true_end_cuts_the_bootstrap() -> None:
     agent = make()
     batch = random_batch()
     batch.discount.zero_()
-    assert torch.equal(agent._bootstrap(batch, agent._task()), batch.reward)
+    assert torch.equal(agent._bootstrap(batch, agent._task(), noise()), batch.reward)
 
 
 # ---- entropy, padding, density
@@ -257,8 +263,8 @@ def test_target_entropy_counts_real_action_dimensions() -> None:
 def test_padded_actions_are_zero_and_have_no_influence() -> None:
     mask = [[True, True], [True, False]]
     agent = make(mask=mask)
-    obs = torch.randn(2, 5, OBS)
-    noise = torch.randn(2, 5, 2)
+    generator = torch.Generator().manual_seed(1)
+    obs, noise = (torch.randn(2, 5, width, generator=generator) for width in (OBS, 2))
     for actions in (agent.act(obs, noise), agent.act(obs, None)):
         assert actions.shape == (2, 5, 2)
         assert (actions[1, :, 1] == 0).all()

@@ -158,6 +158,15 @@ def test_it_goes_on_after_a_restart(hover: Task) -> None:
             np.testing.assert_array_equal(left, right)
 
 
+def test_functions_need_no_file(hover: Task) -> None:
+    """As in a notebook, where nothing can be kept between runs."""
+    space: dict[str, Any] = {}
+    exec(compile(EXAMPLE.read_text().replace('"hover"', '"hover-cell"'), "<cell 1>", "exec"), space)
+    space["register"]()
+    rewards = [climb(MetaworldEnv(MetaworldConfig(tasks=[task])), 3)[-1][1] for task in ("hover", "hover-cell")]
+    np.testing.assert_array_equal(*rewards)
+
+
 # ---- models of one's own
 
 

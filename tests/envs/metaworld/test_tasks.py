@@ -18,7 +18,7 @@ from medley.envs.metaworld.tasks import TASKS
 from medley.envs.metaworld.tasks.base import COMMON_REFS
 from medley.envs.metaworld.tasks.shared import matrix_to_quat, touching
 from tests.envs.metaworld.oracle import Array, Oracle, scripted_policy
-from tests.envs.metaworld.parity import compare, goals_of
+from tests.envs.metaworld.parity import compare, copy_physics, goals_of
 
 ALL_TASKS = sorted(TASKS.tasks)
 
@@ -53,23 +53,35 @@ def arm_joint(name: str) -> bool:
     return name.startswith("right_j") or name in ("r_close", "l_close")
 
 
-def move_objects(env: Any, rng: np.random.Generator, way: Array) -> None:
-    """A free object by `way`, what is on a hinge or a slide anywhere within its range."""
+def things(env: Any) -> tuple[Array, Array]:
+    """Where the package sees the first object and the second (the first again if there is none)."""
+    seen = env._get_pos_objects()
+    first = np.resize(seen, 3)  # two numbers in tasks with a plate
+    return first, seen[3:6] if len(seen) >= 6 else first
+
+
+def move_objects(env: Any, rng: np.random.Generator, place: Array) -> None:
+    """A free object, by the point that is seen of it or by its middle, to `place`; what is on a slide to the target or
+    anywhere in its range, what is on a hinge too."""
     model, data = env.model, env.data
+    seen, last = things(env)
+    to_target = np.array(env._target_pos) - last
     for joint in range(model.njnt):
         if arm_joint(model.joint(joint).name):
             continue
         first, speed = model.jnt_qposadr[joint], model.jnt_dofadr[joint]
         if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
-            data.qpos[first : first + 3] += way
+            data.qpos[first : first + 3] = place + (data.qpos[first : first + 3] - seen if rng.random() < 0.7 else 0.0)
             data.qvel[speed : speed + 6] = 0
             if rng.random() < 0.1:
                 turned = rng.normal(size=4)
                 data.qpos[first + 3 : first + 7] = turned / np.linalg.norm(turned)
         elif rng.random() < 0.5:
             low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-0.3, 0.3)
-            data.qpos[first] = rng.uniform(low, high)
-            data.qvel[speed] = 0
+            turn = rng.uniform(low, high)
+            if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE and rng.random() < 0.5:
+                turn = np.clip(data.qpos[first] + data.xaxis[joint] @ to_target, low, high)
+            data.qpos[first], data.qvel[speed] = turn, 0
 
 
 def move_hand(env: Any, way: Array) -> None:
@@ -79,24 +91,18 @@ def move_hand(env: Any, way: Array) -> None:
 
 
 def disturb(env: Any, rng: np.random.Generator) -> None:
-    """One time in four an object or the hand is suddenly elsewhere: at the other, at the target, anywhere."""
-    seen = np.resize(env._get_pos_objects(), 3)  # two numbers in some tasks with a plate
-    fingers, target = env.tcp_center, np.array(env._target_pos)
+    """One time in four the hand or the objects or both are suddenly elsewhere."""
+    if rng.random() < 0.75:
+        return
+    first, second = things(env)
     anywhere = rng.uniform((-0.3, 0.5, 0.0), (0.3, 1.0, 0.35))
-    noise = rng.normal(0, rng.choice((0.002, 0.01, 0.05)), 3)
-    chance = rng.random()
-    if chance < 0.12:
-        move_objects(env, rng, fingers - seen + noise)
-    elif chance < 0.16:
-        move_objects(env, rng, target - seen + noise)
-    elif chance < 0.18:
-        move_objects(env, rng, anywhere - seen)
-    elif chance < 0.22:
-        move_hand(env, seen - fingers + noise)
-    elif chance < 0.24:
-        move_hand(env, target - fingers + noise)
-    elif chance < 0.25:
-        move_hand(env, anywhere - fingers)
+    place = (first, second, np.array(env._target_pos), anywhere)[rng.integers(4)]
+    place = place + rng.normal(0, rng.choice((0.002, 0.01, 0.05)), 3)
+    if rng.random() < 0.4:
+        move_hand(env, place - env.tcp_center)
+    if rng.random() < 0.6:
+        fingers = env.tcp_center + rng.normal(0, 0.004, 3)
+        move_objects(env, rng, fingers if rng.random() < 0.6 else place)
 
 
 @pytest.mark.parametrize("task", ALL_TASKS)
@@ -109,9 +115,9 @@ def test_odd_states(task: str) -> None:
 # ---- grasps
 
 
-@pytest.mark.parametrize("task", ["pick-place", "sweep", "hand-insert", "stick-push"])
+@pytest.mark.parametrize("task", ["pick-place", "push-back", "sweep", "stick-push"])
 def test_touching_is_the_package_s(task: str) -> None:
-    """While the scripted policy grasps and lets go (a third of its actions are random)."""
+    """While the scripted policy grasps and lets go, and then with objects between the fingers, beside them, or not."""
     oracle, simulator, policy = Oracle(task), Simulator([task], threads=1), scripted_policy(task)
     geom = len(COMMON_REFS) + TASKS.tasks[task].refs.index("geom_id objGeom")
     rng = np.random.default_rng(0)
@@ -121,57 +127,66 @@ def test_touching_is_the_package_s(task: str) -> None:
     simulator.reset()
     obs = oracle.reset(goal)
     ours, theirs = [], []
-    for step in range(150):
+    for step in range(400):
         action = np.asarray(policy.get_action(obs), dtype=np.float32)
         if step > 70 and rng.random() < 0.3:
             action[3] = rng.uniform(-1, 1)
+        if step > 150:
+            disturb(oracle.env, rng)
+            copy_physics(oracle.env, simulator)
         obs, *_ = oracle.step(action)
         slot["action"] = action
         simulator.step()
         ours.append(touching(slot, geom))
         theirs.append(oracle.env.touching_main_object)
     assert ours == theirs
-    assert set(ours) == {False, True}
+    assert set(ours[:150]) == {False, True}
     simulator.close()
 
 
 # ---- policies
 
 GOALS = 10
+NEVER = -1
 
 
-def our_successes(task: str, env: MetaworldEnv) -> list[bool]:
+def our_successes(task: str, env: MetaworldEnv) -> list[int]:
+    """The step at which each slot's first episode succeeds."""
     policy = scripted_policy(task)
     obs, _ = env.reset()
-    succeeded = np.zeros(env.num_envs, dtype=bool)
-    for _ in range(env.horizon):
+    first = np.full(env.num_envs, NEVER)
+    for step in range(env.horizon):
         obs, _, _, _, info = env.step(np.stack([policy.get_action(row) for row in obs]).astype(np.float32))
-        succeeded |= info["success"]
-        if succeeded.all():
+        first[info["success"] & (first == NEVER)] = step
+        if (first != NEVER).all():
             break
-    return [bool(x) for x in succeeded]
+    return [int(step) for step in first]
 
 
-def their_success(task: str, oracle: Oracle, goal: Array, horizon: int) -> bool:
+def their_success(task: str, oracle: Oracle, goal: Array, horizon: int) -> int:
     policy = scripted_policy(task)
     obs = oracle.reset(goal)
-    for _ in range(horizon):
+    for step in range(horizon):
         obs, _, info = oracle.step(np.asarray(policy.get_action(obs), dtype=np.float32))
         if info["success"]:
-            return True
-    return False
+            return step
+    return NEVER
+
+
+def rate(steps: list[int]) -> float:
+    return float(np.mean([step != NEVER for step in steps]))
 
 
 @pytest.mark.long
-def test_scripted_policies_succeed_as_often_as_in_the_package() -> None:
-    """The table is printed: `pytest -m long -s`."""
+def test_scripted_policies_succeed_as_in_the_package() -> None:
+    """With the same goals, in the same step. The rates are printed: `pytest -m long -s`."""
     ours, theirs = {}, {}
     for task in ALL_TASKS:
         env = MetaworldEnv(MetaworldConfig(tasks=[task], goals="order"), GOALS, seed=1, evaluation=True)
         oracle = Oracle(task)
         ours[task] = our_successes(task, env)
         theirs[task] = [their_success(task, oracle, goal, env.horizon) for goal in env.task_goals[0][:GOALS]]
-        print(f"{task:28s} {sum(ours[task]):2d} {sum(theirs[task]):2d} of {GOALS}", flush=True)
+        print(f"{task:28s} {rate(ours[task]):.1f} {rate(theirs[task]):.1f}", flush=True)
         env.close()
-    print(f"{'mean':28s} {np.mean(list(ours.values())):.3f} {np.mean(list(theirs.values())):.3f}")
+    print(f"{'mean':28s} {np.mean([*map(rate, ours.values())]):.3f} {np.mean([*map(rate, theirs.values())]):.3f}")
     assert ours == theirs

@@ -65,7 +65,7 @@ def assembly_evaluate_v1(s: Any) -> None:
     reach, place = distance(handle, fingers), distance_xy(nut, target)
     to_table = abs(nut[2] - s.v[HEIGHT])
     reward = approach(s, handle, fingers, 0.04, 1.0, s.init_tcp[2])
-    held, pick_reward = lifting(s, nut[2], reach, place, near=0.04, hold=0.03)
+    held, pick_reward = lifting(s, nut[2], reach, near=0.04, hold=0.03)
     over_peg = abs(nut[0] - target[0]) < 0.03 and abs(nut[1] - target[1]) < 0.03
     reward += 100 * s.v[HEIGHT_TARGET] if over_peg else pick_reward
     if over_peg or held:
@@ -132,7 +132,7 @@ def disassemble_evaluate_v1(s: Any) -> None:
     handle, nut, peg, fingers, target = vec(s.obs[4:]), load(s, NUT), load(s, PEG), tcp(s), vec(s.target)
     reach, place = distance(handle, fingers), distance(handle, target)
     reward = approach(s, handle, fingers, 0.04, 2.0, s.init_tcp[2])
-    held, pick_reward = lifting(s, handle[2], reach, place, near=0.04, hold=0.04)
+    held, pick_reward = lifting(s, handle[2], reach, near=0.04, hold=0.04)
     reward += pick_reward
     if abs(nut[0] - peg[0]) > 0.05 or abs(nut[1] - peg[1]) > 0.05:
         reward = 100 * s.v[HEIGHT_TARGET]

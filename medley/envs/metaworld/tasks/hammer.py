@@ -57,7 +57,7 @@ def evaluate_v1(s: Any) -> None:
     hammer, nail = vec(s.obs[4:]), load(s, NAIL_HEAD)
     reach, hit = distance(hammer, tcp(s)), distance(nail, load(s, HEAD))
     reward = -reach + (grip_bonus(s) if reach < 0.05 else 0.0)
-    held, pick_reward = lifting(s, hammer[2], reach, hit)
+    held, pick_reward = lifting(s, hammer[2], reach)
     reward += pick_reward
     if held and reach < 0.1:
         reward += progress(s.v[MAX_PLACE], hit + abs(nail[1] - s.target[1]))

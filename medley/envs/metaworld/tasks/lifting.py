@@ -47,16 +47,15 @@ def lifting(
     s: Any,
     z: float,
     reach: float,
-    gap: float,
     near: float = 0.1,
     hold: float = math.inf,
     base: float = 0.0,
 ) -> tuple[bool, float]:
-    """For lifting an object that is now at height `z`; the first value says whether it is up. `gap` is its distance
-    to where it has to go; with the hand farther away than `hold` it is never up. Heights are counted from `base`."""
+    """For lifting an object that is now at height `z`; the first value says whether it is up (the package also asks
+    whether it was dropped, which means: is lower than that). With the hand farther away than `hold` it is never up.
+    Heights are counted from `base`."""
     z, height, height_target = z - base, s.v[HEIGHT] - base, s.v[HEIGHT_TARGET] - base
-    dropped = z < height + 0.005 and gap > 0.02 and reach > 0.02
-    if z >= height_target - 0.01 and reach < hold and not dropped:
+    if z >= height_target - 0.01 and reach < hold:
         return True, 100 * height_target
     if reach < near and z > height + 0.005:
         return False, 100 * min(height_target, z)
@@ -64,12 +63,11 @@ def lifting(
 
 
 @compiled
-def pick_up(s: Any, gap: float, weight: float = 2.0, base: float = 0.0) -> tuple[bool, float]:
-    """For reaching and lifting the first object, which is `gap` away from where it has to go. The first value says
-    whether the hand has it up."""
+def pick_up(s: Any, weight: float = 2.0, base: float = 0.0) -> tuple[bool, float]:
+    """For reaching and lifting the first object. The first value says whether the hand has it up."""
     obj, fingers = vec(s.obs[4:]), tcp(s)
     reach = distance(obj, fingers)
-    up, reward = lifting(s, obj[2], reach, gap, base=base)
+    up, reward = lifting(s, obj[2], reach, base=base)
     return up and reach < 0.1, reward + approach(s, obj, fingers, 0.05, weight, s.init_tcp[2])
 
 
@@ -77,5 +75,5 @@ def pick_up(s: Any, gap: float, weight: float = 2.0, base: float = 0.0) -> tuple
 def pick_and_place(s: Any, base: float = 0.0) -> tuple[float, float]:
     """The whole reward of tasks that bring the first object to the target, and its distance from there."""
     gap = distance(vec(s.obs[4:]), vec(s.target))
-    held, reward = pick_up(s, gap, base=base)
+    held, reward = pick_up(s, base=base)
     return reward + progress(s.v[MAX_PLACE], gap) if held else reward, gap

@@ -56,7 +56,7 @@ def insert_reset(s: Any) -> None:
 def insert_evaluate_v1(s: Any) -> None:
     target = vec(s.target)
     place, place_head = distance(vec(s.obs[4:]), target), distance(load(s, HEAD), target)
-    held, reward = pick_up(s, place, weight=1.0)
+    held, reward = pick_up(s, weight=1.0)
     if held:
         reward += progress(s.v[MAX_PLACE], place if place_head <= 0.05 else place_head)
     report_v1(s, reward, place <= 0.07, place)

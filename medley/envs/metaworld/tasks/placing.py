@@ -179,7 +179,7 @@ def bin_evaluate_v1(s: Any) -> None:
         reward = -reach if across < 0.06 else -across - abs(fingers[2] - s.init_tcp[2])
         if reach < 0.05:
             reward = -reach + grip_bonus(s)
-        up, lift = lifting(s, obj[2], reach, gap)
+        up, lift = lifting(s, obj[2], reach)
         reward += lift
         if up and reach < 0.1:
             reward += progress(s.v[MAX_PLACE], gap) + (opening if over_bin else 0.0)

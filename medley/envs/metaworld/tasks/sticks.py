@@ -68,7 +68,7 @@ def _reward_v1(s: Any, wide: float, narrow: float) -> tuple[float, float]:
     stick, thermos = vec(s.obs[4:]), vec(s.obs[6:])
     reach, place, move = distance(stick, tcp(s)), distance(stick, thermos), distance_xy(thermos, vec(s.target))
     reward = -reach + (grip_bonus(s) if reach < 0.05 else 0.0)
-    held, pick_reward = lifting(s, stick[2], reach, move)
+    held, pick_reward = lifting(s, stick[2], reach)
     reward += pick_reward
     if held and reach < 0.1:
         move_reward = uncut_progress(s.v[MAX_PLACE], place)
