@@ -376,7 +376,7 @@ def test_teams_are_let_go_with_their_owner() -> None:
     import threading
 
     def count() -> int:
-        return sum(thread.name.startswith("update-") for thread in threading.enumerate())
+        return sum(thread.name.startswith("medley-") for thread in threading.enumerate())
 
     before = count()
     compiled = native(agent(options()), 4)

@@ -19,7 +19,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from medley.agents.native.machine import compiled, floats, intrinsic
+from medley.agents.native.machine import compiled, floats
+from medley.native.intrinsics import intrinsic
 
 NARROW = 16  # columns; MKL takes four times as long for fewer, unless asked for the transpose
 _INT64, _FLOAT = ir.IntType(64), ir.FloatType()

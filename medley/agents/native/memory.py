@@ -13,7 +13,7 @@ from medley.agents.native.blas import NARROW, Blas
 from medley.agents.native.machine import FLOAT
 from medley.agents.native.mlp import LAYER, PARAMETER, TARGET
 from medley.agents.native.sac import JOB
-from medley.agents.native.team import aligned
+from medley.native.workers import aligned
 from medley.nn.optimizer import Optimizer
 from medley.nn.stacked import StackedLinear
 from medley.nn.trunks import Trunk

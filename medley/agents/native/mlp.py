@@ -25,8 +25,8 @@ from medley.agents.native.machine import (
     floats,
     longs,
     vectorised,
-    void_pointer,
 )
+from medley.native.intrinsics import void_pointer
 
 _I = np.int64
 LAYER = np.dtype(

@@ -12,7 +12,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from medley.envs.metaworld.native import call1, call2, call4, load_int32, record_address
 from medley.envs.metaworld.tasks.base import (
     CTRL,
     HAND,
@@ -24,6 +23,7 @@ from medley.envs.metaworld.tasks.base import (
     compiled,
 )
 from medley.envs.metaworld.tasks.shared import distance, load, load1, put, store, store1, tcp, vec
+from medley.native.intrinsics import call1, call2, call4, load_int32, record_address
 
 PHYSICS_STEPS = 5  # per step of the env
 SETTLE_STEPS = 50  # steps of the env that a reset gives the hand to come to rest

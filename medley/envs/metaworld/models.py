@@ -19,8 +19,8 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from medley.envs.metaworld.caching import cache_root
 from medley.errors import ConfigError, closest
+from medley.native.compiling import cache_root
 
 _log = logging.getLogger(__name__)
 # What the package writes into every weld, the ties between the hand and the point that actions move.

@@ -10,17 +10,15 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numba import types
 
 from medley.envs.api import Array
-from medley.envs.metaworld.caching import compile_cached
 from medley.envs.metaworld.engine import INTEGRATION, RESET, STEP, settle
 from medley.envs.metaworld.models import lean_model
 from medley.envs.metaworld.pool import Pool
 from medley.envs.metaworld.references import References, function_address
 from medley.envs.metaworld.slot import EPISODE, MAX_MOVED, SLOT, slot_type
 from medley.envs.metaworld.tasks import TASKS
-from medley.envs.metaworld.tasks.base import COMMON_REFS, SlotFunction, Task
+from medley.envs.metaworld.tasks.base import COMMON_REFS, SlotFunction, Task, compiler
 
 _FUNCTIONS = {
     "mj_step": "mj_step",
@@ -34,10 +32,7 @@ _FUNCTIONS = {
 @cache
 def native(function: SlotFunction) -> int:
     """The address of a task function, compiled for C callers (`void f(slot *)`)."""
-    signature = types.void(slot_type)
-    result: Any = compile_cached(function, signature).overloads[signature.args]
-    address: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
-    return address
+    return compiler.c_function(function, slot_type)
 
 
 class Simulator:

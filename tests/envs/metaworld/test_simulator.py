@@ -59,7 +59,7 @@ def test_threads_leave_when_the_simulator_does() -> None:
     play(other, 2)
     del other
     gc.collect()
-    for thread in [t for t in threading.enumerate() if t.name.startswith("metaworld-")]:
+    for thread in [t for t in threading.enumerate() if t.name.startswith("medley-")]:
         thread.join(5)
     assert threading.active_count() <= before
 

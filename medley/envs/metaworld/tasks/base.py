@@ -26,13 +26,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import mujoco
 import numpy as np
 
-from medley.envs.metaworld.caching import compile_cached
 from medley.envs.metaworld.names import register_name
 from medley.envs.metaworld.slot import MAX_GOAL, MAX_MOVED, MAX_REFS
 from medley.errors import ConfigError
+from medley.native.compiling import Compiler
 
+compiler = Compiler(Path(__file__).parents[1], depends_on=mujoco.__version__)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 # The references every task has, in this order.
@@ -83,7 +85,7 @@ SlotFunction = Callable[[Any], None]
 
 def compiled(function: _F) -> _F:
     """For helpers of task functions: compiled when first called; the package's own are kept on disk between runs."""
-    made: _F = compile_cached(function)
+    made: _F = compiler(function)
     return made
 
 

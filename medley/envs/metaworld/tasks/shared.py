@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from medley.envs.metaworld.native import call2, load_double, load_int32, load_int64, store_double
 from medley.envs.metaworld.tasks.base import (
     CONSTRAINT_FORCES,
     CONTACT_COUNT,
@@ -21,6 +20,7 @@ from medley.envs.metaworld.tasks.base import (
     Triple,
     compiled,
 )
+from medley.native.intrinsics import call2, load_double, load_int32, load_int64, store_double
 
 # MuJoCo's mjContact, in bytes (checked against the bindings when a simulator is built).
 CONTACT_SIZE, CONTACT_GEOM1, CONTACT_GEOM2, CONTACT_EFC = 576, 524, 528, 568

@@ -1,7 +1,7 @@
-"""What compiled code needs beyond NumPy: memory behind an address, calls through one, a shared counter.
+"""What compiled code needs beyond Numba: memory behind an address, calls through one, atomics.
 
-MuJoCo's arrays lie at addresses that stay put for the life of an `MjData`; its functions are in a shared
-library. Handing both over as plain integers, at run time, keeps the compiled loops cacheable on disk.
+Memory and functions of other libraries are handed over as plain integers, at run time: what is compiled then depends on
+no machine's addresses, and is kept between runs.
 """
 
 from __future__ import annotations
@@ -76,9 +76,18 @@ def _call(builder: Any, args: Any) -> Any:
 
 
 @intrinsic
+def call0(typingctx: Any, function: Any) -> Any:
+    """Call the C function at address `function`; what comes back is its C int, if it returns one."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _call(builder, args)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
 def call1(typingctx: Any, function: Any, a: Any) -> Any:
-    """Call the C function at address `function` with one integer or pointer. What comes back is its C int, or
-    nothing meaningful for a function that returns none."""
+    """The same with one integer or pointer."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call(builder, args)
@@ -94,6 +103,16 @@ def call2(typingctx: Any, function: Any, a: Any, b: Any) -> Any:
         return _call(builder, args)
 
     return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def call3(typingctx: Any, function: Any, a: Any, b: Any, c: Any) -> Any:
+    """The same with three."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _call(builder, args)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
@@ -135,3 +154,30 @@ def array_address(typingctx: Any, array: Any) -> Any:
         return builder.ptrtoint(proxy(signature.args[0])(context, builder, args[0]).data, _INT64)
 
     return types.int64(array), codegen
+
+
+@intrinsic
+def void_pointer(typingctx: Any, address: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _pointer(builder, args[0], ir.IntType(8))
+
+    return types.voidptr(types.int64), codegen
+
+
+@intrinsic
+def atomic_load(typingctx: Any, address: Any) -> Any:
+    """The shared integer at `address`, and with it all that was written before it was."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load_atomic(_pointer(builder, args[0], _INT64), "seq_cst", 8)
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def atomic_store(typingctx: Any, address: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store_atomic(args[1], _pointer(builder, args[0], _INT64), "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen

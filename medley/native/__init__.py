@@ -1,0 +1,1 @@
+"""Pieces shared by compiled code: the Meta-World simulator and the updates on CPUs."""

@@ -1,0 +1,71 @@
+"""Numba with a cache of our own on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+
+_config: Any = numba.config
+_KEPT = 4  # versions of compiled code
+_SHARED = Path(__file__).resolve().parent
+
+
+def cache_root() -> Path:
+    """Where medley keeps what it can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "medley"
+
+
+@cache
+def _code_folder(home: Path, depends_on: str) -> str | None:
+    """Where the compiled code of this version of the source below `home` is kept. Numba looks only at the file that a
+    function stands in, so a change of what it calls elsewhere would go unnoticed. None if nothing can be written."""
+    digest = hashlib.sha256(f"{numba.__version__} {depends_on}".encode())
+    for file in (*sorted(home.rglob("*.py")), *sorted(_SHARED.glob("*.py"))):
+        digest.update(file.read_bytes())
+    root = Path(_config.CACHE_DIR) if _config.CACHE_DIR else cache_root()
+    folder = root / f"{home.name}-code-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    if not os.access(folder, os.W_OK):
+        return None
+    versions = sorted(root.glob(f"{home.name}-code-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for outdated in [path for path in versions if path != folder][_KEPT - 1 :]:
+        shutil.rmtree(outdated, ignore_errors=True)
+    return str(folder)
+
+
+class Compiler:
+    """Compiles what stands below `home`, without the interpreter lock; division by zero gives inf or nan, as NumPy's
+    numbers do. `depends_on`: versions of other libraries whose constants are compiled in.
+
+    Functions from elsewhere are compiled in every run: nothing watches the files that they are made of. Other packages'
+    compiled code stays where they keep it.
+    """
+
+    def __init__(self, home: Path, depends_on: str = "") -> None:
+        self.home, self.depends_on = home.resolve(), depends_on
+
+    def __call__(self, function: Any, signature: Any = None, **options: Any) -> Any:
+        before, folder = _config.CACHE_DIR, _code_folder(self.home, self.depends_on)
+        keep = folder is not None and self.home in Path(function.__code__.co_filename).resolve().parents
+        _config.CACHE_DIR = folder or before
+        try:
+            return numba.njit(signature, error_model="numpy", cache=keep, nogil=True, **options)(function)
+        finally:
+            _config.CACHE_DIR = before
+
+    def c_function(self, function: Any, *arguments: Any) -> int:
+        """The address of `function`, compiled for C callers: `void f(arguments...)`; records go by their address."""
+        signature = types.void(*arguments)
+        result: Any = self(function, signature).overloads[signature.args]
+        address: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+        return address
