@@ -3,8 +3,9 @@
 Both sides run in this process, in turns, so that a noisy machine disturbs both alike. Two figures each:
 environment steps per second of the whole loop (act, step, store, one update), and updates per second alone.
 
-A third side shows how far anyone could get: the same loop with the update replaced by its bare matrix products in
-32-bit floats, with no activation, loss, optimiser or bookkeeping (`ceiling`).
+A third side is a yardstick: the same loop with the update replaced by the matrix products of a plain SAC update in
+32-bit floats, by PyTorch, with no activation, loss, optimiser or bookkeeping (`ceiling`). It is not a bound: medley's
+compiled update leaves some of these products out (the policy's gradient goes back through the smaller critic only).
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from medley.agents.api import Batch, Metrics
 from medley.agents.native.blas import Blas, find_blas
+from medley.agents.native.job import CRITIC_METRICS, NUMBERS, PER_TASK, job_type
 from medley.agents.native.machine import c_function
 from medley.agents.native.memory import Memory, stacked_layers
-from medley.agents.native.sac import CRITIC_METRICS, NUMBERS, PER_TASK, act, job_type, update
+from medley.agents.native.sac import act, update
 from medley.agents.native.team import Team
 from medley.gradients.combiners import Mean
 from medley.nn.task_input import TaskEncoder

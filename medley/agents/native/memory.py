@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from medley.agents.native.blas import NARROW, Blas
+from medley.agents.native.job import JOB
 from medley.agents.native.machine import FLOAT
 from medley.agents.native.mlp import LAYER, PARAMETER, TARGET
-from medley.agents.native.sac import JOB
 from medley.native.workers import aligned
 from medley.nn.optimizer import Optimizer
 from medley.nn.stacked import StackedLinear
