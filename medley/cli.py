@@ -17,6 +17,7 @@ examples:
   medley train env=metaworld-mt1 env.task=drawer-close     one task
   medley train env=metaworld env.tasks=[reach,push]        any tasks
   medley train setup.seed=1,2,3                            three runs, one after the other
+  medley train setup.seed=1,2,3 experiment.seeds_together=3    the same at once, in one program
   medley resume runs/point/state_sac/seed_1
   medley report runs/point
   medley list options                                      everything that can be set
@@ -113,12 +114,13 @@ def _train(a: argparse.Namespace) -> int:
         words.append(f"experiment.init_from={a.init_from}")
     configs = [load_config(w, a.config_dir) for w in expand_sweeps(words)]  # all are checked before the first starts
     paths = []
-    for config in configs:
-        run, status = start.train(config, a.fresh, a.override)
-        paths.append(run.path)
+    for group in start.groups(configs):
+        runs, status = start.train_seeds(group, a.fresh, a.override)
+        paths += [run.path for run in runs]
         if status == "stopped":
             return 130
-        finish(run)
+        for run in runs:
+            finish(run)
     if len(paths) > 1:
         from medley.reporting.report import write_report
 

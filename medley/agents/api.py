@@ -92,6 +92,10 @@ class Agent(ABC):
         """One gradient update; metrics are tensors, scalar or one number per task. `noise` is what `draw_noise` gives;
         without it the agent draws its own."""
 
+    def policy_tensors(self) -> list[Tensor]:
+        """Everything `act` reads that learning changes."""
+        return [value for value in self.state_dict().values() if value.is_floating_point()]
+
     def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:
         """The random numbers of one update on `per_task` rows of every task, from the agent's own generators."""
         return []
@@ -102,6 +106,10 @@ class Agent(ABC):
 
     def set_traceable(self) -> None:  # noqa: B027  (an agent may have nothing to do)
         """From now on `update` consists of operations that a compiler understands."""
+
+    def reduce_precision(self) -> None:
+        """From now on compute in 16-bit floats (bf16) where that is safe. Parameters stay as they are."""
+        raise ConfigError(f"setup.precision=bf16: {type(self).__name__} does not know how.")
 
     def phase(self, update: int) -> str:
         return "all"

@@ -87,8 +87,9 @@ class SAC(Agent):
         }
         if self.encoder_parameters:
             self.optimizers["task_encoder"] = Optimizer(self.encoder_parameters, lr.task_encoder)
-        self._critic_tensors = [p.data for p in self.critic.parameters()]
-        self._target_tensors = [p.data for p in self.target.parameters()]
+        self._traceable = False
+        self._critic_tensors: list[Tensor] = list(self.critic.parameters())
+        self._target_tensors: list[Tensor] = list(self.target.parameters())
 
     # ---- acting
 
@@ -98,6 +99,9 @@ class SAC(Agent):
             if noise is None:
                 return torch.tanh(mean) * self.action_mask
             return sample(mean, log_std, noise, self.action_mask)[0]
+
+    def policy_tensors(self) -> list[Tensor]:
+        return [p.data for p in (*self.actor.parameters(), *self.task_input.parameters())]
 
     # ---- learning
 
@@ -180,7 +184,11 @@ class SAC(Agent):
 
     def update_target(self) -> None:
         with torch.no_grad():
-            torch._foreach_lerp_(self._target_tensors, self._critic_tensors, self.options.critic_tau)
+            if self._traceable:
+                for target, critic in zip(self._target_tensors, self._critic_tensors, strict=True):
+                    target.lerp_(critic, self.options.critic_tau)
+            else:
+                torch._foreach_lerp_(self._target_tensors, self._critic_tensors, self.options.critic_tau)
 
     def _bootstrap(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         mean, log_std = self._distribution(batch.next_obs, z)
@@ -213,8 +221,13 @@ class SAC(Agent):
         return [self.generator]
 
     def set_traceable(self) -> None:
+        self._traceable = True
         for optimizer in self.optimizers.values():
             optimizer.traceable = True
+
+    def reduce_precision(self) -> None:
+        for network in (self.actor, self.critic, self.target):
+            network.reduce_precision()
 
     # ---- saving
 

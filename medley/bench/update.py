@@ -109,7 +109,7 @@ def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None],
         nonlocal taken
         for _ in range(count):
             explore = "random" if taken < WARM_UP // 2 else "policy"
-            chunk, _ = parts.collector.collect(parts.act, 1, explore, taken)
+            chunk, _ = parts.collector.collect(parts.acting, 1, explore, taken)
             parts.replay.add(chunk[0])
             taken += 1
             if taken >= WARM_UP // 2:
@@ -119,7 +119,7 @@ def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None],
 
     def ceiling(count: int) -> None:
         for _ in range(count):
-            chunk, _ = parts.collector.collect(parts.act, 1, "policy", taken)
+            chunk, _ = parts.collector.collect(parts.acting, 1, "policy", taken)
             parts.replay.add(chunk[0])
             products()
 

@@ -11,6 +11,8 @@ from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
 from medley.training.protocols import PROTOCOLS
 
+EVAL_SLOTS = 500  # about 1 GB of simulators for Meta-World
+
 
 def fill_and_check(config: Config) -> None:
     """Afterwards no option that the run depends on is null."""
@@ -20,7 +22,7 @@ def fill_and_check(config: Config) -> None:
     agent_kind(config.agent.builder).check(config.agent, len(tasks))
     _check_numbers(config)
     _fill_replay(config, len(tasks))
-    _fill_experiment(config)
+    _fill_experiment(config, len(tasks))
     _check_words(config)
     if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
         raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
@@ -42,7 +44,7 @@ def _fill_replay(config: Config, tasks: int) -> None:
         raise ConfigError(f"replay_buffer.capacity={replay.capacity} is too small for {tasks} tasks.")
 
 
-def _fill_experiment(config: Config) -> None:
+def _fill_experiment(config: Config, tasks: int) -> None:
     e = config.experiment
     if e.updates is None:
         e.updates = e.collect_steps * config.env.slots_per_task
@@ -58,6 +60,8 @@ def _fill_experiment(config: Config) -> None:
         e.num_eval_episodes = PROTOCOLS[e.protocol].episodes
     if e.num_final_eval_episodes is None:
         e.num_final_eval_episodes = e.num_eval_episodes
+    if e.eval_slots_per_task is None:
+        e.eval_slots_per_task = max(1, min(e.num_eval_episodes, EVAL_SLOTS // tasks))
 
 
 def _check_numbers(config: Config) -> None:
@@ -77,6 +81,7 @@ def _check_numbers(config: Config) -> None:
         ("experiment.num_eval_episodes", e.num_eval_episodes, 1),
         ("experiment.num_final_eval_episodes", e.num_final_eval_episodes, 1),
         ("experiment.eval_slots_per_task", e.eval_slots_per_task, 1),
+        ("experiment.seeds_together", e.seeds_together, 1),
         ("experiment.save.model.long_term_freq", e.save.model.long_term_freq, 1),
         ("logger.train_freq", config.logger.train_freq, 1),
         ("replay_buffer.batch_size", config.replay_buffer.batch_size, 1),
@@ -98,7 +103,7 @@ def _check_words(config: Config) -> None:
             raise ConfigError(f"{key}={name!r} cannot be the name of a folder.")
     for key, value, known in (
         ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
-        ("setup.precision", config.setup.precision, ["tf32", "fp32"]),
+        ("setup.precision", config.setup.precision, ["tf32", "fp32", "bf16"]),
         ("experiment.learner", config.experiment.learner, ["auto", "native", "graph", "compiled", "eager"]),
         ("agent.reward_normalization", config.agent.reward_normalization, ["none", "ema_std"]),
         ("logger.console", config.logger.console, ["auto", "panel", "lines", "none"]),

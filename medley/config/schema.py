@@ -19,7 +19,9 @@ class SetupConfig:
     setup: str = opt("", "name of the setup: it selects metrics, optimisers and agent components")
     seed: int = opt(1, "the one seed that decides everything")
     device: str = opt("auto", "cpu | cuda | cuda:1 | auto")
-    precision: str = opt("tf32", "matrix products on a GPU: tf32 | fp32")
+    precision: str = opt(
+        "tf32", "matrix products on a GPU: tf32 | fp32 | bf16 (between hidden layers; for wide networks)"
+    )
     threads: int | None = opt(None, "CPU threads of the learner; null: all cores. Part of a run's exact arithmetic")
     id: str | None = opt(None, "name of this configuration in the run folder; null: made from what was asked for")
     base_path: str = opt(".", "folder that holds `runs/`")
@@ -58,12 +60,21 @@ class ExperimentConfig:
         "how updates run. CPU: native (compiled code) | eager. GPU: compiled (and captured) | graph (captured) | "
         "eager. auto: the first that works",
     )
+    overlap: bool | None = opt(
+        None,
+        "learn from one chunk while the next is collected, with the policy from before; null: on a GPU only. "
+        "Part of what is learnt, not of how fast the machine is",
+    )
+    seeds_together: int = opt(1, "so many of the seeds in `setup.seed=1,2,...` are trained at once in one program")
     eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
     eval_at_start: bool = opt(True, "evaluate the untrained agent too")
     protocol: str | None = opt(None, "evaluation protocol: metaworld+ | mtrl | tdmpc2 | episodes; null: the env's own")
     num_eval_episodes: int | None = opt(None, "episodes per task in an evaluation; null: the protocol's number")
     num_final_eval_episodes: int | None = opt(None, "episodes per task in the last evaluation; null: the same number")
-    eval_slots_per_task: int = opt(1, "evaluation episodes of a task that run side by side")
+    eval_slots_per_task: int | None = opt(
+        None, "evaluation episodes of a task that run side by side; null: all of them, up to 500 over all tasks"
+    )
+    eval_in_background: bool | None = opt(None, "evaluate while training goes on; null: on a GPU only")
     save_freq: int | None = opt(None, "steps between checkpoints; null: at every evaluation; 0: only at the end")
     save_minutes: float | None = opt(10.0, "a checkpoint also after so many minutes without one; null: never")
     save: SaveConfig = opt(SaveConfig(), "")

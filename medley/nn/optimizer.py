@@ -27,19 +27,19 @@ class Optimizer:
 
     def __init__(self, parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> None:
         self.traceable = False  # True: in operations that a compiler understands
-        self.parameters = [p.data for p in parameters]
+        self.parameters: list[Tensor] = list(parameters)
         self.config = config
         device = self.parameters[0].device
         # A tensor, so that a captured graph can follow a schedule; the CUDA kernel takes 32 bits only.
         dtype = torch.float64 if device.type == "cpu" else torch.float32
         self.lr = torch.tensor(config.lr, dtype=dtype, device=device)
         self.steps = [torch.zeros((), device=device) for _ in self.parameters]
-        self.means = [torch.zeros_like(p) for p in self.parameters]
-        self.squares = [torch.zeros_like(p) for p in self.parameters]
+        self.means = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
+        self.squares = [torch.zeros_like(p, requires_grad=False) for p in self.parameters]
 
     def step(self, gradients: list[Tensor], max_norm: float | None) -> Tensor:
         """Clip to a total norm of `max_norm` and step; returns the norm before clipping."""
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        norm = self._norm(gradients)
         with torch.no_grad():
             if max_norm is not None:
                 scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -47,15 +47,21 @@ class Optimizer:
                     gradients = [gradient * scale for gradient in gradients]
                 else:
                     torch._foreach_mul_(gradients, scale)
-            torch._foreach_add_(self.steps, 1)
             if self.traceable:
                 self._step(gradients)
             else:
                 self._fused_step(gradients)
         return norm
 
+    def _norm(self, gradients: list[Tensor]) -> Tensor:
+        if self.traceable:
+            return torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        return norm
+
     def _fused_step(self, gradients: list[Tensor]) -> None:
         c = self.config
+        torch._foreach_add_(self.steps, 1)
         torch._fused_adam_(
             self.parameters,
             gradients,
@@ -74,7 +80,10 @@ class Optimizer:
 
     def _step(self, gradients: list[Tensor]) -> None:
         """The same arithmetic, spelt out."""
-        c, count = self.config, self.steps[0]
+        c = self.config
+        for step in self.steps:
+            step.add_(1)
+        count = self.steps[0]
         size = self.lr.float() / (1 - c.beta1**count)
         correction = (1 - c.beta2**count).sqrt()
         for p, g, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):

@@ -6,7 +6,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -21,8 +20,12 @@ def bound_log_std(raw: Tensor, low: float, high: float, how: str) -> Tensor:
 def sample(mean: Tensor, log_std: Tensor, noise: Tensor, action_mask: Tensor) -> tuple[Tensor, Tensor]:
     """a = tanh(mean + std * noise) and log pi(a), summed over real action dimensions only.
 
-    log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), which does not overflow. Masked-out dimensions are zero in a.
+    log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2|u|))), which does not overflow. (PyTorch's softplus would be
+    shorter, but it rounds the last few numbers of a tensor differently, and these depend on how tensors are stacked.)
+    Masked-out dimensions are zero in a.
     """
     u = mean + log_std.exp() * noise
-    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - 2 * (math.log(2) - u - softplus(-2 * u))
+    size = u.abs()
+    log_slope = 2 * (math.log(2) - size - torch.log1p(torch.exp(-2 * size)))
+    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - log_slope
     return torch.tanh(u) * action_mask, (log_prob * action_mask).sum(-1)

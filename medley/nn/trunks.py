@@ -35,6 +35,12 @@ class Trunk(nn.Module):
         """Parameters that only one task's rows ever reach."""
         return iter(())
 
+    def reduce_precision(self) -> None:
+        """Products between hidden layers in bf16. What comes in and goes out (positions, values) needs its digits."""
+        layers = [module for module in self.modules() if isinstance(module, StackedLinear)]
+        for layer in layers[1:-1]:
+            layer.reduced = True
+
 
 def _hidden_layers(
     members: Sequence[int], in_features: int, width: int, depth: int, generator: torch.Generator

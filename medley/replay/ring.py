@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,14 +79,21 @@ class Replay:
 
     def add(self, step: Step) -> None:
         at = self.written % self.capacity
-        for name in FIELDS:
-            value = getattr(step, name)
-            if self._arrays is not None:
-                self._arrays[name][:, at : at + self.slots] = value
-            else:
-                rows = torch.from_numpy(np.ascontiguousarray(value))
-                self.rows[name][:, at : at + self.slots] = rows.to(self.device)
+        if self._arrays is not None:
+            for name in FIELDS:
+                self._arrays[name][:, at : at + self.slots] = getattr(step, name)
+        else:
+            self._send(step, at)
         self.set_written(self.written + self.slots)
+
+    def _send(self, step: Step, at: int) -> None:
+        """To a GPU: all fields in one transfer that nobody waits for."""
+        values = [np.asarray(getattr(step, name), np.float32) for name in FIELDS]
+        columns = [value if value.ndim == 3 else value[:, :, None] for value in values]
+        sent = torch.from_numpy(np.concatenate(columns, axis=2)).pin_memory().to(self.device, non_blocking=True)
+        for name, rows in zip(FIELDS, torch.split(sent, [c.shape[2] for c in columns], dim=2), strict=True):
+            ring = self.rows[name]
+            ring[:, at : at + self.slots] = rows if ring.ndim == 3 else rows[:, :, 0]
 
     def set_written(self, written: int) -> None:
         self.written = written
@@ -98,8 +106,25 @@ class Replay:
         With `uniform` a task's share of the batch is random, as when rows are drawn from all tasks together: the
         number of rows that would fall to each task is drawn, and becomes the weight of the rows it has.
         """
-        u = torch.rand(self.tasks, per_task, generator=self.generator, device=self.device, dtype=torch.float64)
-        index = (u * self._size).long()
+        return self.take(self.draw(per_task))
+
+    @property
+    def draws(self) -> int:
+        """How many tensors of random numbers `draw` gives."""
+        return 2 if self.uniform else 1
+
+    def draw(self, per_task: int) -> list[Tensor]:
+        """The random numbers of one sample."""
+        shape = (self.tasks, per_task)
+        places = torch.rand(shape, generator=self.generator, device=self.device, dtype=torch.float64)
+        if not self.uniform:
+            return [places]
+        rows = (self.tasks * per_task,)
+        return [places, torch.randint(self.tasks, rows, generator=self.generator, device=self.device)]
+
+    def take(self, drawn: Sequence[Tensor]) -> Batch:
+        """The sample that these random numbers choose."""
+        index = (drawn[0] * self._size).long()
         rows, task = self.rows, self._task_index
         reward = rows["reward"][task, index]
         last = index
@@ -113,15 +138,14 @@ class Replay:
             reward=reward,
             discount=discount * alive,
             next_obs=rows["next_obs"][task, last],
-            weight=self.shares(per_task) if self.uniform else torch.ones_like(reward),
+            weight=self.shares(drawn[1]) if self.uniform else torch.ones_like(reward),
         )
 
-    def shares(self, per_task: int) -> Tensor:
-        """[tasks, per_task] weights of mean 1: a multinomial draw of tasks, divided by the expected count."""
-        rows = self.tasks * per_task
-        drawn = torch.randint(self.tasks, (rows,), generator=self.generator, device=self.device)
-        ones = torch.full((rows,), 1.0 / per_task, device=self.device)
-        shares = torch.zeros(self.tasks, device=self.device).scatter_add_(0, drawn, ones)
+    def shares(self, drawn: Tensor) -> Tensor:
+        """[tasks, per_task] weights of mean 1: how often each task was drawn, divided by the expected count."""
+        per_task = len(drawn) // self.tasks
+        ones = torch.full_like(drawn, 1.0 / per_task, dtype=torch.float32)
+        shares = torch.zeros(self.tasks, device=self.device).scatter_add(0, drawn, ones)
         return shares.unsqueeze(1).expand(self.tasks, per_task)
 
     def _n_step(self, index: Tensor, reward: Tensor, discount: Tensor) -> tuple[Tensor, Tensor, Tensor]:

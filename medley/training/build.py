@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -16,12 +17,14 @@ from medley.envs.api import MultiTaskEnv
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, MedleyError
 from medley.replay.ring import Replay
-from medley.training.collector import Act, Collector
+from medley.training.acting import Acting, CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
+from medley.training.collector import Collector
 from medley.training.evaluator import Evaluator
 from medley.training.graphs import GraphedUpdates
-from medley.training.learner import Learner
+from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Updates
 from medley.training.protocols import PROTOCOLS
 from medley.training.rewards import RewardScale
+from medley.training.tracing import Seed
 
 
 @dataclass
@@ -32,26 +35,37 @@ class Parts:
     rewards: RewardScale
     collector: Collector
     learner: Learner
+    acting: Acting
     evaluator: Evaluator
     device: torch.device
-
-    @property
-    def act(self) -> Act:
-        """How the agent acts while it learns: by the learner's compiled code where there is some."""
-        native = self.learner.native
-        return self.agent.act if native is None else native.act
+    overlap: bool
+    eval_in_background: bool
 
 
 def build(config: Config) -> Parts:
-    device = prepare_device(config)
+    return build_together([config])[0]
+
+
+def build_together(configs: Sequence[Config]) -> list[Parts]:
+    """The parts of several runs that differ in their seeds alone; their updates are done at once where that pays."""
+    device = prepare_device(configs[0])
+    worlds = [_build_world(config, device) for config in configs]
+    updates = build_updates(configs[0], [seed for _, seed in worlds])
+    return [_build_rest(c, *world, how) for c, world, how in zip(configs, worlds, updates, strict=True)]
+
+
+def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Seed]:
+    """What is acted on, and what learns from it."""
     c = config.replay_buffer
     assert c.capacity is not None
     assert c.batch_size is not None
     env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
     spaces = spaces_of(env)
     tasks = len(env.tasks)
-    agent_seed, replay_seed, collector_seed = _streams(config.setup.seed)
+    agent_seed, replay_seed, _ = _streams(config.setup.seed)
     agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
+    if config.setup.precision == "bf16":
+        agent.reduce_precision()
     replay = Replay(
         tasks,
         env.slots_per_task,
@@ -65,33 +79,61 @@ def build(config: Config) -> Parts:
         c.sampling == "uniform",
     )
     rewards = RewardScale(tasks, config.agent.reward_scale, config.agent.reward_normalization, device)
+    return env, Seed(agent, replay, rewards, c.batch_size // tasks)
+
+
+def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
+    agent, device, e = seed.agent, seed.replay.device, config.experiment
+    on_gpu = device.type == "cuda"
+    overlap = on_gpu if e.overlap is None else e.overlap
+    in_background = on_gpu if e.eval_in_background is None else e.eval_in_background
+    own = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
+    copies = Copies(config, agent, spaces_of(env), device)
+    evaluator = build_evaluator(config)
+    rows = len(env.tasks) * evaluator.env.slots_per_task
+    evaluator.acting = copies.make(rows) if on_gpu or in_background else OwnPolicy(agent, device)
     return Parts(
         env=env,
         agent=agent,
-        replay=replay,
-        rewards=rewards,
-        collector=Collector(env, device, collector_seed),
-        learner=build_learner(config, agent, replay, rewards, env.tasks),
-        evaluator=build_evaluator(config, device),
+        replay=seed.replay,
+        rewards=seed.rewards,
+        collector=Collector(env, _streams(config.setup.seed)[2]),
+        learner=Learner(seed, updates, env.tasks),
+        acting=copies.make(env.num_envs) if on_gpu or overlap else own,
+        evaluator=evaluator,
         device=device,
+        overlap=overlap,
+        eval_in_background=in_background,
     )
 
 
-def build_learner(
-    config: Config, agent: Agent, replay: Replay, rewards: RewardScale, tasks: tuple[str, ...]
-) -> Learner:
-    """Updates as they are fastest on the device, or as `experiment.learner` says."""
+class Copies:
+    """Makes copies of a policy, where they act quickest."""
+
+    def __init__(self, config: Config, agent: Agent, spaces: Spaces, device: torch.device) -> None:
+        self.config, self.agent, self.spaces, self.device = config, agent, spaces, device
+
+    def make(self, rows: int) -> Acting:
+        build = agent_kind(self.config.agent.builder).build
+        where = self.device if acts_on_gpu(self.agent, rows, self.device) else torch.device("cpu")
+        copy = build(self.config.agent, self.spaces, where, 0)
+        return CopyOnGPU(self.agent, copy) if where.type == "cuda" else CopyOnCPU(self.agent, copy, 1)
+
+
+def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
+    """Updates as they are fastest on the device, or as `experiment.learner` says: one way for each seed."""
     wanted = config.experiment.learner
-    assert config.replay_buffer.batch_size is not None
-    per_task = config.replay_buffer.batch_size // len(tasks)
-    if replay.device.type == "cuda" and wanted in ("auto", "graph", "compiled"):
+    if seeds[0].replay.device.type == "cuda" and wanted in ("auto", "graph", "compiled"):
         compiled = wanted == "compiled" or (wanted == "auto" and _can_compile())
-        return Learner(
-            agent, replay, rewards, per_task, tasks, graphs=GraphedUpdates(agent, replay, rewards, per_task, compiled)
-        )
+        return [GraphedUpdates(seeds, compiled)] * len(seeds)
     if wanted in ("graph", "compiled"):
         raise ConfigError(f"experiment.learner={wanted} needs a GPU: setup.device=cuda.")
-    return Learner(agent, replay, rewards, per_task, tasks, native=_build_native(wanted, agent))
+    return [_cpu_updates(wanted, seed) for seed in seeds]
+
+
+def _cpu_updates(wanted: str, seed: Seed) -> Updates:
+    native = _build_native(wanted, seed.agent)
+    return EagerUpdates(seed) if native is None else NativeUpdates(seed, native)
 
 
 def _can_compile() -> bool:
@@ -111,15 +153,15 @@ def _build_native(wanted: str, agent: Agent) -> NativeUpdate | None:
     return None
 
 
-def build_evaluator(config: Config, device: torch.device) -> Evaluator:
+def build_evaluator(config: Config) -> Evaluator:
     """An env of its own, with the protocol's options, so that evaluation never disturbs training."""
     assert config.experiment.protocol is not None
+    assert config.experiment.eval_slots_per_task is not None
     protocol = PROTOCOLS[config.experiment.protocol]
     known = {f.name for f in dataclasses.fields(config.env)}
     options = dataclasses.replace(config.env, **{k: v for k, v in protocol.env.items() if k in known})
     slots = config.experiment.eval_slots_per_task
-    env = env_kind(options.builder).build(options, slots, config.setup.seed, True)
-    return Evaluator(env, protocol, device)
+    return Evaluator(env_kind(options.builder).build(options, slots, config.setup.seed, True), protocol)
 
 
 def prepare_device(config: Config) -> torch.device:

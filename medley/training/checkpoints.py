@@ -87,9 +87,9 @@ class Checkpoints:
         self._delete_old()
         return final
 
-    def latest(self, report: Callable[[str], None]) -> Path | None:
-        """The newest checkpoint that is undamaged; `report` hears about those that are not."""
-        for step in reversed(self.steps()):
+    def latest(self, report: Callable[[str], None], until: int | None = None) -> Path | None:
+        """The newest checkpoint (up to step `until`) that is undamaged; `report` hears about those that are not."""
+        for step in reversed([s for s in self.steps() if until is None or s <= until]):
             path = self.folder / str(step)
             try:
                 self.verify(path)

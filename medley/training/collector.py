@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
 from medley.replay.ring import Step
-
-Act = Callable[[Tensor, Tensor | None], Tensor]
+from medley.training.acting import Act
 
 
 class Episode(NamedTuple):
@@ -27,8 +24,8 @@ class Episode(NamedTuple):
 
 
 class Collector:
-    def __init__(self, env: MultiTaskEnv, device: torch.device, seed: int) -> None:
-        self.env, self.device = env, device
+    def __init__(self, env: MultiTaskEnv, seed: int) -> None:
+        self.env = env
         self.shape = (len(env.tasks), env.slots_per_task)
         # On the CPU whatever the device: the actions tried do not depend on where the networks are.
         self.generator = torch.Generator().manual_seed(seed)
@@ -75,9 +72,9 @@ class Collector:
 
     def _sampled(self, act: Act) -> npt.NDArray[np.float32]:
         shape = (*self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
-        noise = torch.randn(shape, generator=self.generator).to(self.device)
-        obs = torch.from_numpy(self._by_task(self.obs).astype(np.float32)).to(self.device)
-        return np.asarray(act(obs, noise).cpu().numpy())
+        noise = torch.randn(shape, generator=self.generator)
+        obs = torch.from_numpy(self._by_task(self.obs).astype(np.float32))
+        return np.asarray(act(obs, noise).numpy())
 
     def _by_task(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return rows.reshape(*self.shape, *rows.shape[1:])

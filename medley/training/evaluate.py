@@ -10,6 +10,7 @@ from typing import Any
 from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.files import read_json, write_json
+from medley.training.acting import OwnPolicy
 from medley.training.build import build_evaluator, prepare_device
 from medley.training.checkpoints import load_agent
 from medley.training.evaluator import EpisodeScore, Interrupted, episode_from_json, episode_to_json, summarise
@@ -35,7 +36,7 @@ def evaluate(
     folder = _checkpoint_folder(run.path, checkpoint, say)
     step = int(folder.name.removeprefix("long_term_"))
     device = prepare_device(config)
-    evaluator = build_evaluator(config, device)
+    evaluator = build_evaluator(config)
     tasks = evaluator.env.tasks
     agent = build_agent(config, evaluator.env, device)
     agent.load_weights(load_agent(folder))
@@ -62,7 +63,7 @@ def evaluate(
         on_episode(score, episodes * len(tasks) - len(scores))
 
     try:
-        final = evaluator.run(agent.act, episodes, list(scores), record, should_stop)
+        final = evaluator.run(episodes, OwnPolicy(agent, device), list(scores), record, should_stop)
     except Interrupted:
         return out, {**header, "complete": False}
     finally:

@@ -13,7 +13,7 @@ import torch
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
-from medley.training.collector import Act
+from medley.training.acting import Act, Acting
 from medley.training.protocols import Protocol
 
 
@@ -37,18 +37,25 @@ class Evaluator:
     another place, may round differently.
     """
 
-    def __init__(self, env: MultiTaskEnv, protocol: Protocol, device: torch.device) -> None:
-        self.env, self.protocol, self.device = env, protocol, device
+    def __init__(self, env: MultiTaskEnv, protocol: Protocol, acting: Acting | None = None) -> None:
+        self.env, self.protocol, self.acting = env, protocol, acting
         env.terminate_on_success = protocol.stop_at_success
+
+    def refresh(self) -> None:
+        """Score the agent as it is now."""
+        if self.acting is not None:
+            self.acting.refresh()
 
     def run(
         self,
-        act: Act,
         episodes: int,
+        act: Act | None = None,
         done: Sequence[EpisodeScore] = (),
         on_episode: Callable[[EpisodeScore], None] = lambda score: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> list[EpisodeScore]:
+        act = act or self.acting
+        assert act is not None
         env, slots = self.env, self.env.slots_per_task
         finished = {(score.task, score.episode) for score in done}
         pending: list[list[int]] = [[] for _ in range(env.num_envs)]
@@ -86,7 +93,7 @@ class Evaluator:
     def _actions(self, act: Act, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         env = self.env
         rows = torch.from_numpy(obs.reshape(len(env.tasks), env.slots_per_task, -1).astype(np.float32))
-        return np.asarray(act(rows.to(self.device), None).cpu().numpy()).reshape(env.num_envs, -1)
+        return np.asarray(act(rows, None).numpy()).reshape(env.num_envs, -1)
 
 
 def summarise(scores: Sequence[EpisodeScore], tasks: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The one loop: collect, learn, evaluate, save; and exact restart."""
+"""One run: counters, evaluations, logs, checkpoints and exact restart."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from medley.config.load import to_dict
 from medley.config.schema import Config
 from medley.errors import DamagedError, MedleyError, NonFiniteError
 from medley.files import read_json, write_json
+from medley.replay.ring import Step
 from medley.reporting.console import Console, make_console
 from medley.reporting.logger import Logger
+from medley.training.background import BackgroundEvaluation
 from medley.training.build import Parts, build
 from medley.training.checkpoints import Checkpoints, Snapshot
 from medley.training.collector import Episode
 from medley.training.evaluator import EpisodeScore, Interrupted, summarise
-from medley.training.run import Run
+from medley.training.run import Run, peak_memory
 
 
 class Experiment:
-    """One run. `train()` goes from wherever the folder stands to the end, or until it is asked to stop."""
+    """One run: its parts, its counters, its folder. `medley.training.loop` says what happens when."""
 
-    def __init__(self, config: Config, run: Run, parts: Parts | None = None) -> None:
+    def __init__(self, config: Config, run: Run, parts: Parts | None = None, console: bool = True) -> None:
         self.config, self.run = config, run
         self.parts = parts or build(config)
         save = config.experiment.save
         self.checkpoints = Checkpoints(run.path, save.model.retain_last_n, save.model.long_term_freq)
         self.step = self.last_log = self.episodes_ended = 0
+        self.owed = 0  # updates still to be done for what is in replay
         self.last_eval = -1  # the step of the last evaluation; none yet
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
@@ -41,69 +44,101 @@ class Experiment:
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
         self.log_freq = config.logger.train_freq or min(max(episode, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
-
-    # ---- the loop
+        self._speaks = console
+        self._evaluation: BackgroundEvaluation | None = None
+        self._chunk: list[Step] = []
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> str:
-        """Returns "finished" or "stopped"."""
-        resumed = self.restore()
-        console = self._open_console()
-        self.logger = self._open_logger(console, resumed)
+        """From wherever the folder stands to the end. Returns "finished" or "stopped"."""
+        from medley.training.loop import train_together
+
+        return train_together([self], should_stop)
+
+    # ---- what the loop asks for
+
+    def begin(self, step: int | None = None) -> None:
+        """Restore what the folder holds (its checkpoint of `step`, if given) and open the logs."""
+        resumed = self.restore(step)
+        self.console = self._open_console()
+        self.logger = self._open_logger(self.console, resumed)
         self._note_status("running")
         self._clock = self._saved_at = self._logged_at = time.monotonic()
         self._logging = 0.0  # seconds, so that run.json can say what logging cost
-        try:
-            status = self._loop(console, should_stop)
-            share = self._logging / max(time.monotonic() - self._clock, 1e-9)
-            self._note_status(status, logging_share=round(share, 5))
-            return status
-        except BaseException:
-            self._note_status("failed")
-            raise
-        finally:
-            self.logger.close()
+        self._last_save = self.step if self.checkpoints.steps() else -1
 
-    def _loop(self, console: Console, should_stop: Callable[[], bool]) -> str:
-        e = self.config.experiment
-        last_save = self.step if self.checkpoints.steps() else -1
-        while True:
-            done = self.step >= e.num_train_steps or self._time_is_up()
+    def is_done(self) -> bool:
+        return self.step >= self.config.experiment.num_train_steps or self._time_is_up()
+
+    def between_chunks(self, done: bool, should_stop: Callable[[], bool]) -> str | None:
+        """Evaluate and save what is due; says how the run ended, if it did."""
+        background = self.parts.eval_in_background and not done
+        if not background:
+            self._finish_evaluation()
             if self._evaluation_due(done):
                 with contextlib.suppress(Interrupted):  # then it is saved as still to be done
-                    self._evaluate(console, done, should_stop)
-            if done or should_stop() or self._save_due(last_save):
-                if self.step != last_save or done:
-                    self.save()
-                last_save, self._saved_at = self.step, time.monotonic()
-            if should_stop():
-                return "stopped"
-            if done:
-                return "finished"
-            self._collect_and_learn()
-            if self.step // self.log_freq > self.last_log // self.log_freq:
-                self._log_training()
-            console.progress(self.step, self.parts.learner.updates)
+                    self._evaluate(done, should_stop)
+        if done or should_stop() or self._save_due(self._last_save):
+            self._finish_evaluation()
+            if self.step != self._last_save or done:
+                self.save()
+            self._last_save, self._saved_at = self.step, time.monotonic()
+        if should_stop():
+            return "stopped"
+        if done:
+            return "finished"
+        if background:
+            # After saving: if the run is killed while this goes on, it begins again from that checkpoint.
+            if self._evaluation_due(done):
+                self._finish_evaluation()
+                self._begin_evaluation()
+            elif self._evaluation is not None and self._evaluation.done():
+                self._finish_evaluation()
+        return None
 
-    def _collect_and_learn(self) -> None:
-        """One chunk: `collect_steps` steps in every slot, then `updates` updates."""
+    def collect(self) -> None:
+        """`collect_steps` steps in every slot, kept until `absorb`."""
         e, p = self.config.experiment, self.parts
-        assert e.updates is not None
         explore = "random" if self.step < e.init_steps else "policy"
         try:
-            chunk, episodes = p.collector.collect(p.act, e.collect_steps, explore, self.step)
+            self._chunk, episodes = p.collector.collect(p.acting, e.collect_steps, explore, self.step)
         except NonFiniteError:
             p.learner.check_finite(self.step)  # if the network is what broke, say so
             raise
-        for step in chunk:
-            p.replay.add(step)
-            p.rewards.observe(step.reward)
         self.finished += episodes
         self.episodes_ended += len(episodes)
+
+    def absorb(self) -> None:
+        """Put the collected chunk into replay; updates are owed for it."""
+        e, p = self.config.experiment, self.parts
+        assert e.updates is not None
+        for step in self._chunk:
+            p.replay.add(step)
+            p.rewards.observe(step.reward)
+        self._chunk = []
         self.step += e.collect_steps * p.env.slots_per_task
-        if self.step >= e.init_steps:
-            p.learner.learn(e.updates)
+        self.owed = e.updates if self.step >= e.init_steps else 0
+
+    def report(self) -> None:
         if self.config.setup.debug.should_enable:
-            p.learner.check_finite(self.step)
+            self.parts.learner.check_finite(self.step)
+        if self.step // self.log_freq > self.last_log // self.log_freq:
+            self._log_training()
+        doing = "training" if self._evaluation is None else f"training, evaluating {self._evaluation.ended}"
+        self.console.progress(self.step, self.parts.learner.updates, doing)
+
+    def note_end(self, status: str) -> None:
+        share = self._logging / max(time.monotonic() - self._clock, 1e-9)
+        self._note_status(status, logging_share=round(share, 5), **peak_memory(self.parts.device))
+
+    def note_failure(self) -> None:
+        self._note_status("failed")
+
+    def close(self) -> None:
+        if self._evaluation is not None:
+            self._evaluation.abandon()
+        self.logger.close()
+
+    # ---- what is due
 
     def _evaluation_due(self, done: bool) -> bool:
         e = self.config.experiment
@@ -146,27 +181,51 @@ class Experiment:
         self.logger.write("train", row)
         self._logging += time.monotonic() - now
 
-    def _evaluate(self, console: Console, last: bool, should_stop: Callable[[], bool]) -> None:
-        p, e = self.parts, self.config.experiment
+    def _evaluate(self, last: bool, should_stop: Callable[[], bool]) -> None:
+        """Here and now."""
+        p, counters = self.parts, self.counters()
         p.learner.check_finite(self.step)
-        episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
-        assert episodes is not None
+        episodes = self._episodes(last)
         ended, total = 0, episodes * len(p.env.tasks)
 
         def show(score: EpisodeScore) -> None:
             nonlocal ended
             ended += 1
-            console.progress(self.step, p.learner.updates, f"evaluating {ended}/{total}")
+            self.console.progress(self.step, p.learner.updates, f"evaluating {ended}/{total}")
 
-        scores = p.evaluator.run(p.agent.act, episodes, on_episode=show, should_stop=should_stop)
-        result = {**self.counters(), **summarise(scores, p.env.tasks)}
-        self.evaluations.append(result)
+        p.evaluator.refresh()
+        scores = p.evaluator.run(episodes=episodes, on_episode=show, should_stop=should_stop)
         self.last_eval = self.step
-        row = {**self.counters(), "episode_reward": result["return"], "success": result["success"]}
-        for i, task in enumerate(p.env.tasks):
+        self._log_evaluation(counters, scores)
+
+    def _begin_evaluation(self) -> None:
+        """Of the agent as it is now, beside the training that goes on."""
+        p = self.parts
+        p.learner.check_finite(self.step)
+        p.evaluator.refresh()
+        self._evaluation = BackgroundEvaluation(p.evaluator, self._episodes(False), self.counters())
+        self.last_eval = self.step
+
+    def _finish_evaluation(self) -> None:
+        if self._evaluation is not None:
+            evaluation, self._evaluation = self._evaluation, None
+            self._log_evaluation(evaluation.counters, evaluation.result())
+
+    def _episodes(self, last: bool) -> int:
+        e = self.config.experiment
+        episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
+        assert episodes is not None
+        return episodes
+
+    def _log_evaluation(self, counters: dict[str, int], scores: list[EpisodeScore]) -> None:
+        tasks = self.parts.env.tasks
+        result = {**counters, **summarise(scores, tasks)}
+        self.evaluations.append(result)
+        row = {**counters, "episode_reward": result["return"], "success": result["success"]}
+        for i, task in enumerate(tasks):
             row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
             row[f"success_env_index_{i}"] = result["per_task"][task]["success"]
-        self.logger.write("eval", {**row, "protocol": e.protocol})
+        self.logger.write("eval", {**row, "protocol": self.config.experiment.protocol})
         self._write_results()
 
     def _write_results(self) -> None:
@@ -194,6 +253,7 @@ class Experiment:
             "last_log": self.last_log,
             "episodes_ended": self.episodes_ended,
             "finished": [list(episode) for episode in self.finished],
+            "owed": self.owed,
             "minutes": self._minutes(),
             "metric_counts": counts,
         }
@@ -207,10 +267,10 @@ class Experiment:
             stands = f"the checkpoint of step {steps[-1]} still stands" if steps else "there is no earlier checkpoint"
             raise MedleyError(f"step {self.step} could not be saved ({e}); {stands}.") from None
 
-    def restore(self) -> bool:
-        """Continue from the newest undamaged checkpoint; False if there is none and the run starts afresh."""
+    def restore(self, step: int | None = None) -> bool:
+        """Continue from the newest undamaged checkpoint (up to `step`). False: there is none, the run begins."""
         self._clock = time.monotonic()
-        path = self.checkpoints.latest(self.notes.append)
+        path = self.checkpoints.latest(self.notes.append, step)
         if path is None:
             if self.checkpoints.steps():
                 why = "\n  ".join(self.notes)
@@ -227,6 +287,7 @@ class Experiment:
         self.step, self.last_eval, self.last_log = c["step"], c["last_eval"], c["last_log"]
         self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
         self.finished = [Episode(*episode) for episode in c["finished"]]
+        self.owed = c.get("owed", 0)
         self.log_lengths = c["log_lengths"]
         self.evaluations = self._results_until(c["last_eval"])
         self._write_results()
@@ -246,7 +307,8 @@ class Experiment:
     def _open_console(self) -> Console:
         c, p = self.config, self.parts
         title = f"medley · {c.env.name} · {c.agent.name} · seed {c.setup.seed}"
-        console = make_console(c.logger.console, c.metrics, title, p.env.tasks, c.experiment.num_train_steps, self.step)
+        how = c.logger.console if self._speaks else "none"
+        console = make_console(how, c.metrics, title, p.env.tasks, c.experiment.num_train_steps, self.step)
         for note in self.notes:
             console.note(note)
         return console

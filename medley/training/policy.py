@@ -59,7 +59,7 @@ class Policy:
     def make_env(self, slots_per_task: int = 1) -> MultiTaskEnv:
         """The environment it was trained in, as evaluation sees it."""
         self.config.experiment.eval_slots_per_task = slots_per_task
-        return build_evaluator(self.config, self.device).env
+        return build_evaluator(self.config).env
 
     def _act(self, rows: npt.NDArray[Any], explore: bool) -> npt.NDArray[np.float32]:
         x = torch.from_numpy(rows).to(self.device)

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 import yaml
 
 from medley.config.load import from_dict, to_dict
@@ -28,6 +29,8 @@ from medley.files import read_json, replacing, write_json
 HARMLESS = (
     "experiment.num_train_steps",
     "experiment.max_minutes",
+    "experiment.seeds_together",
+    "experiment.eval_slots_per_task",
     "experiment.save",
     "experiment.save_freq",
     "experiment.save_minutes",
@@ -133,8 +136,6 @@ def describe_machine() -> dict[str, Any]:
             versions[package] = version(package)
         except PackageNotFoundError:
             versions[package] = "not installed"
-    import torch
-
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {
         "versions": versions,
@@ -143,6 +144,17 @@ def describe_machine() -> dict[str, Any]:
         "command": " ".join(["medley" if "medley" in sys.argv[0] else Path(sys.argv[0]).name, *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
     }
+
+
+def peak_memory(device: torch.device) -> dict[str, float]:
+    """The most this process has held so far, in GB, in main memory and on the GPU."""
+    import resource
+
+    unit = 1e9 if sys.platform == "darwin" else 1e6  # ru_maxrss is in bytes there, in kilobytes elsewhere
+    peak = {"peak_memory_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 3)}
+    if device.type == "cuda":
+        peak["peak_gpu_memory_gb"] = round(torch.cuda.max_memory_reserved(device) / 1e9, 3)
+    return peak
 
 
 def _commit() -> str | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
-from medley.training.build import Parts, build, prepare_device
+from medley.training.build import Parts, build_together, prepare_device
 from medley.training.checkpoints import Checkpoints, load_agent
 from medley.training.experiment import Experiment
+from medley.training.loop import train_together
 from medley.training.run import Run, changed_options, config_name, default_path, describe_machine
 from medley.training.stopping import StopRequest
 
@@ -20,17 +23,47 @@ Say = Callable[[str], None]
 
 def train(config: Config, fresh: bool = False, override: bool = False, say: Say = print) -> tuple[Run, str]:
     """Begin a run, or go on with the one that stands in its folder. Returns the run and how it ended."""
-    prepare_device(config)  # a GPU that is not there is refused before anything is touched
-    run = Run(default_path(config))
-    if run.exists() and fresh:
-        say(f"The earlier run is kept as {_move_aside(run.path)}.")
-    if not run.exists():
-        run.create(config)
-        run.lock()
-        try:
-            return run, _go(config, run, say)
-        finally:
-            run.unlock()
+    (run,), status = train_seeds([config], fresh, override, say)
+    return run, status
+
+
+def train_seeds(
+    configs: Sequence[Config], fresh: bool = False, override: bool = False, say: Say = print
+) -> tuple[list[Run], str]:
+    """The same for several runs at once that differ in their seeds alone."""
+    prepare_device(configs[0])  # a GPU that is not there is refused before anything is touched
+    runs = [Run(default_path(config)) for config in configs]
+    for config, run in zip(configs, runs, strict=True):
+        if run.exists() and not fresh:
+            _check_unfinished(config, run, override)
+    for config, run in zip(configs, runs, strict=True):
+        if run.exists() and fresh:
+            say(f"The earlier run is kept as {_move_aside(run.path)}.")
+        if not run.exists():
+            run.create(config)
+    return runs, _locked(configs, runs, say)
+
+
+def groups(configs: Sequence[Config]) -> list[list[Config]]:
+    """Runs to be trained together: up to `experiment.seeds_together` in a row that differ in their seeds alone."""
+    made: list[list[Config]] = []
+    for config in configs:
+        if made and len(made[-1]) < config.experiment.seeds_together and _differ_in_seed(made[-1][0], config):
+            made[-1].append(config)
+        else:
+            made.append([config])
+    return made
+
+
+def _differ_in_seed(a: Config, b: Config) -> bool:
+    harmless, grave = changed_options(a, b)
+    return all(line.startswith(("setup.seed:", "setup.save_dir:")) for line in (*harmless, *grave)) and (
+        default_path(a) != default_path(b)
+    )
+
+
+def _check_unfinished(config: Config, run: Run, override: bool) -> None:
+    """Whether this can go on with the run that stands in the folder."""
     status = run.info().get("status")
     harmless, grave = changed_options(run.config(), config)
     again = (
@@ -43,7 +76,6 @@ def train(config: Config, fresh: bool = False, override: bool = False, say: Say 
         raise ConfigError(f"{run.path} is finished: see its report.html. {again}")
     if not config.experiment.should_resume:
         raise ConfigError(f"{run.path} holds an unfinished run, and experiment.should_resume=false. {again}")
-    return run, _continue(config, run, say)
 
 
 def resume(path: str | Path, words: list[str], override: bool = False, say: Say = print) -> tuple[Run, str]:
@@ -62,26 +94,48 @@ def resume(path: str | Path, words: list[str], override: bool = False, say: Say 
         say(f"changed: {line}")
     if run.info().get("status") == "finished" and run.info().get("step", 0) >= config.experiment.num_train_steps:
         raise ConfigError(f"{run.path} is finished. To train longer: experiment.num_train_steps=N.")
-    return run, _continue(config, run, say)
+    return run, _locked([config], [run], say)
 
 
-def _continue(config: Config, run: Run, say: Say) -> str:
-    run.lock()
-    try:
-        run.write_config(config)
-        threads = run.info().get("threads")
-        if config.setup.threads is None and isinstance(threads, int):
+def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
+    with ExitStack() as locks:
+        for config, run in zip(configs, runs, strict=True):
+            run.lock()
+            locks.callback(run.unlock)
+            run.write_config(config)
+        threads = runs[0].info().get("threads")
+        if configs[0].setup.threads is None and isinstance(threads, int):
             torch.set_num_threads(threads)  # another number would round matrix products differently
-        return _go(config, run, say)
-    finally:
-        run.unlock()
+        return _go(configs, runs, say)
 
 
-def _go(config: Config, run: Run, say: Say) -> str:
-    say(f"Run folder: {run.path}")
-    parts = build(config)
-    initialise(parts, config, run)
-    info = {
+def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
+    for run in runs:
+        say(f"Run folder: {run.path}")
+    if len(runs) > 1:
+        say(f"{len(runs)} seeds are trained together; what is shown is seed {configs[0].setup.seed}.")
+    everything = build_together(configs)
+    for parts, config, run in zip(everything, configs, runs, strict=True):
+        initialise(parts, config, run)
+    again = " ".join(f"medley resume {run.path}" for run in runs) if len(runs) == 1 else "the same command"
+    try:
+        for parts, config, run in zip(everything, configs, runs, strict=True):
+            run.write_info(**_describe(config, parts))
+        experiments = [
+            Experiment(config, run, parts, console=i == 0)
+            for i, (config, run, parts) in enumerate(zip(configs, runs, everything, strict=True))
+        ]
+        with StopRequest() as stop:
+            status = train_together(experiments, stop)
+    except OSError as e:
+        raise MedleyError(f"the run stopped: {e}. Once that is mended: {again}") from e
+    if status == "stopped":
+        say(f"Stopped and saved. Go on with: {again}")
+    return status
+
+
+def _describe(config: Config, parts: Parts) -> dict[str, Any]:
+    return {
         "format": 1,
         "env": config.env.name,
         "agent": config.agent.name,
@@ -90,18 +144,10 @@ def _go(config: Config, run: Run, say: Say) -> str:
         "tasks": list(parts.env.tasks),
         "protocol": config.experiment.protocol,
         "device": str(parts.device),
+        "overlap": parts.overlap,
         "threads": torch.get_num_threads(),
         **describe_machine(),
     }
-    try:
-        run.write_info(**info)
-        with StopRequest() as stop:
-            status = Experiment(config, run, parts).train(stop)
-    except OSError as e:
-        raise MedleyError(f"the run stopped: {e}. Once that is mended: medley resume {run.path}") from e
-    if status == "stopped":
-        say(f"Stopped and saved. Go on with: medley resume {run.path}")
-    return status
 
 
 def initialise(parts: Parts, config: Config, run: Run) -> None:

@@ -26,6 +26,7 @@ from medley.gradients import combiners
 from medley.nn import trunks
 from medley.replay.ring import Replay, Step
 from medley.training.build import build
+from medley.training.learner import EagerUpdates, NativeUpdates
 from tests.agents.test_sac_reference import Reference
 from tests.faults import harness
 
@@ -472,9 +473,9 @@ def test_the_option_decides(tmp_path: Path) -> None:
     words = [*harness.OPTIONS, f"setup.save_dir={tmp_path}"]
     for word, compiled in (("auto", True), ("native", True), ("eager", False)):
         parts = build(load_config([*words, f"experiment.learner={word}"]))
-        assert (parts.learner.native is not None) == compiled
+        assert isinstance(parts.learner.how, NativeUpdates) == compiled
     encoder = [*words, "agent.task_input=encoder"]
-    assert build(load_config(encoder)).learner.native is None
+    assert isinstance(build(load_config(encoder)).learner.how, EagerUpdates)
     with pytest.raises(ConfigError, match=r"learner=native: agent\.task_input=encoder is not compiled"):
         build(load_config([*encoder, "experiment.learner=native"]))
     with pytest.raises(ConfigError, match=r"experiment\.learner='fast' does not exist"):

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -157,18 +157,18 @@ def test_nan_from_the_environment(undisturbed: Path, tmp_path: Path, what: str) 
 
 def test_nan_in_the_network_is_named_and_never_saved(undisturbed: Path, tmp_path: Path) -> None:
     def spoil() -> None:
-        from medley.training.learner import Learner
+        from medley.training.learner import NativeUpdates
 
-        original, calls = Learner.learn, 0
+        original, calls = NativeUpdates.run, 0
 
-        def learn(self: Learner, updates: int) -> None:
+        def run(self: NativeUpdates, phases: Sequence[str]) -> None:
             nonlocal calls
             calls += 1
             if calls == 100:
-                self.agent.actor.heads.weight.data[0, 1] = float("nan")  # type: ignore[attr-defined]
-            original(self, updates)
+                self.seed.agent.actor.heads.weight.data[0, 1] = float("nan")  # type: ignore[attr-defined]
+            original(self, phases)
 
-        Learner.learn = learn  # type: ignore[method-assign]
+        NativeUpdates.run = run  # type: ignore[method-assign]
 
     run = tmp_path / "run"
     code, text = harness.run(harness.train_words(run), tmp_path, spoil)

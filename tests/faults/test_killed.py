@@ -120,9 +120,9 @@ def test_stopped_during_an_evaluation(undisturbed: Path, tmp_path: Path) -> None
 
 def test_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     def slow_updates() -> None:
-        from medley.training.learner import Learner
+        from medley.training.learner import NativeUpdates
 
-        Learner.learn = lambda self, updates: time.sleep(60)  # type: ignore[method-assign, assignment]
+        NativeUpdates.run = lambda self, phases: time.sleep(60)  # type: ignore[method-assign, assignment]
 
     run = tmp_path / "run"
     child = harness.Child(harness.train_words(run), tmp_path / "out", slow_updates)

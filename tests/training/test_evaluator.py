@@ -58,7 +58,7 @@ def towards_goal(slots: int) -> Any:
 
 
 def run(slots: int, act: Any, protocol: str = "episodes", **options: Any) -> list[EpisodeScore]:
-    return Evaluator(env(slots), PROTOCOLS[protocol], CPU).run(act, EPISODES, **options)
+    return Evaluator(env(slots), PROTOCOLS[protocol]).run(EPISODES, act, **options)
 
 
 class Killed(Exception):
@@ -114,13 +114,13 @@ def test_a_stopped_evaluation_ends_with_the_same_scores(slots: int, protocol: st
 
 
 def test_an_evaluator_can_be_used_again_and_gives_the_same(agent: SAC) -> None:
-    evaluator = Evaluator(env(2), PROTOCOLS["episodes"], CPU)
-    first = evaluator.run(agent.act, EPISODES)
-    assert evaluator.run(agent.act, EPISODES) == first
+    evaluator = Evaluator(env(2), PROTOCOLS["episodes"])
+    first = evaluator.run(EPISODES, agent.act)
+    assert evaluator.run(EPISODES, agent.act) == first
     with pytest.raises(Interrupted):
-        evaluator.run(agent.act, EPISODES, should_stop=lambda: True)
-    assert evaluator.run(agent.act, EPISODES) == first
-    assert evaluator.run(agent.act, 2) == [s for s in first if s.episode < 2]
+        evaluator.run(EPISODES, agent.act, should_stop=lambda: True)
+    assert evaluator.run(EPISODES, agent.act) == first
+    assert evaluator.run(2, agent.act) == [s for s in first if s.episode < 2]
 
 
 def test_nothing_is_left_to_do(agent: SAC) -> None:
@@ -153,7 +153,7 @@ def test_success_at_any_step_or_at_the_last(slots: int) -> None:
             clock["t"] = 0
             world = PointEnv(TASKS, slots, 20, 1)
             act = there if policy == "stay" else pass_through
-            scores = Evaluator(world, protocol, CPU).run(act, 4)
+            scores = Evaluator(world, protocol).run(4, act)
             assert {s.length for s in scores} == {20}  # neither stops early
             rates[name, policy] = np.mean([s.success for s in scores])
     assert rates == {("any", "stay"): 1.0, ("last", "stay"): 1.0, ("any", "pass"): 1.0, ("last", "pass"): 0.0}
@@ -163,18 +163,18 @@ def test_stopping_at_success_shortens_episodes_only_of_those_who_succeed() -> No
     protocol = PROTOCOLS["metaworld+"]
     assert protocol.stop_at_success
     world = PointEnv(TASKS, 2, 40, 1)
-    good = Evaluator(world, protocol, CPU).run(towards_goal(2), 4)
+    good = Evaluator(world, protocol).run(4, towards_goal(2))
     assert all(s.success and s.length < 40 for s in good)
-    idle = Evaluator(world, protocol, CPU).run(lambda obs, noise: torch.zeros(TASKS, 2, 2), 4)
+    idle = Evaluator(world, protocol).run(4, lambda obs, noise: torch.zeros(TASKS, 2, 2))
     assert all(not s.success and s.length == 40 for s in idle)
-    whole = Evaluator(world, PROTOCOLS["episodes"], CPU).run(towards_goal(2), 4)
+    whole = Evaluator(world, PROTOCOLS["episodes"]).run(4, towards_goal(2))
     assert all(s.success and s.length == 40 for s in whole)  # the option does not stick to the env
     assert all(a.reward < b.reward for a, b in zip(good, whole, strict=True))
 
 
 def test_returns_are_sums_of_rewards() -> None:
     world = PointEnv(TASKS, 1, HORIZON, 1)
-    scores = Evaluator(world, PROTOCOLS["episodes"], CPU).run(towards_goal(1), 1)
+    scores = Evaluator(world, PROTOCOLS["episodes"]).run(1, towards_goal(1))
     by_hand = PointEnv(TASKS, 1, HORIZON, 1)
     obs, _ = by_hand.reset()
     total = np.zeros(TASKS)

@@ -2,85 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from medley.agents.api import Batch, Spaces
-from medley.agents.sac import SAC
-from medley.agents.sac_options import SACConfig
 from medley.config.load import load_config
 from medley.errors import ConfigError
-from medley.replay.ring import Replay
 from medley.training.build import build
-from medley.training.graphs import _FIELDS, LONGEST, GraphedUpdates
-from medley.training.learner import Learner
-from medley.training.rewards import RewardScale
+from medley.training.graphs import LONGEST, GraphedUpdates
+from medley.training.learner import EagerUpdates, Learner, learn_together
+from medley.training.tracing import PRODUCTS, cut, divide_long_products, trace
+from tests.training.updates import PHASES, TASKS, largest_gap, make_seed
 
-TASKS, ROWS, OBS, ACT = 3, 8, 5, 2
-PHASES = ("all", "critic", "no_target", "critic_target")
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-def make_agent(device: str = "cpu", **changes: Any) -> SAC:
-    options = SACConfig(name="sac", builder="sac")
-    options.actor.hidden_dim = options.critic.hidden_dim = 16
-    options.actor.num_layers = options.critic.num_layers = 2
-    for name, value in {"alpha_per_task": True, "trunk": "multi_head", **changes}.items():
-        setattr(options, name, value)
-    spaces = Spaces(tuple("abc"), OBS, ACT, np.ones((TASKS, ACT), dtype=bool))
-    return SAC(options, spaces, torch.device(device), seed=0)
-
-
-def make_replay(device: str = "cpu") -> Replay:
-    replay = Replay(TASKS, 1, 50, OBS, ACT, torch.device(device), seed=3)
-    fill = torch.Generator().manual_seed(4)
-    for value in replay.rows.values():
-        if value.is_floating_point():
-            value.copy_(torch.randn(value.shape, generator=fill))
-    replay.set_written(50)
-    return replay
-
-
-def largest_gap(a: SAC, b: SAC) -> float:
-    one, two = a.state_dict(), b.state_dict()
-    return max(float((one[k] - two[k]).abs().max()) for k in one if one[k].is_floating_point())
-
-
-def updating(agent: SAC, phase: str) -> Callable[[list[Tensor], list[Tensor]], list[Tensor]]:
-    def update(noise: list[Tensor], tensors: list[Tensor]) -> list[Tensor]:
-        return list(agent.update(Batch(**dict(zip(_FIELDS, tensors, strict=True))), phase, noise).values())
-
-    return update
 
 
 @pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
 @pytest.mark.parametrize("task_input", ["one_hot", "encoder"])
 def test_a_trace_is_the_whole_update(trunk: str, task_input: str) -> None:
-    """Backward passes, clipping, Adam, targets and temperatures: nothing happens outside the traced graph."""
-    eager, traced = (make_agent(trunk=trunk, task_input=task_input) for _ in range(2))
+    """Sampling, backward passes, clipping, Adam, targets, metrics: nothing happens outside the traced graph."""
+    eager, traced = (make_seed(trunk=trunk, task_input=task_input) for _ in range(2))
     traced.set_traceable()
-    replay = make_replay()
-    start = {name: value.clone() for name, value in traced.state_dict().items()}
-    graphs = {}
+    start = traced.state()
     for phase in PHASES:
-        batch = replay.sample(ROWS)
-        tensors = [getattr(batch, name) for name in _FIELDS]
-        graphs[phase] = make_fx(updating(traced, phase), tracing_mode="real")(traced.draw_noise(ROWS, phase), tensors)
-    traced.load_state_dict(start)
+        traced.update(phase, traced.draw(phase))
+    graphs = {phase: trace(traced, phase) for phase in PHASES}
+    traced.set_state(*start)
     for step in range(20):
-        phase, batch = PHASES[step % 4], replay.sample(ROWS)
-        noise = eager.draw_noise(ROWS, phase)
-        expected = eager.update(batch, phase, noise)
+        phase = PHASES[step % 4]
+        eager.update(phase, eager.draw(phase))
+        module, tensors = graphs[phase]
         with torch.no_grad():
-            got = graphs[phase](noise, [getattr(batch, name) for name in _FIELDS])
-        for name, value in zip(expected, got, strict=True):
-            torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=1e-5, msg=name)
+            cut(module)(*tensors, *traced.draw(phase))
+    assert largest_gap(eager, traced) < 2e-4
+
+
+@pytest.mark.parametrize("options", [{"uniform": True}, {"n_step": 3}])
+def test_every_kind_of_sampling_can_be_traced(options: dict[str, Any]) -> None:
+    eager, traced = (make_seed(**options) for _ in range(2))
+    traced.set_traceable()
+    start = traced.state()
+    traced.update("all", traced.draw("all"))
+    module, tensors = trace(traced, "all")
+    traced.set_state(*start)
+    for _ in range(5):
+        eager.update("all", eager.draw("all"))
+        with torch.no_grad():
+            module(*tensors, *traced.draw("all"))
+    assert largest_gap(eager, traced) < 1e-4
+
+
+def test_a_trace_is_cut_where_new_weights_are_read() -> None:
+    """The critic is trained, then read by the policy's loss: a compiler must not see both at once."""
+    seed = make_seed()
+    seed.set_traceable()
+    seed.update("all", seed.draw("all"))
+    module, _ = trace(seed, "all")
+    pieces = [piece for _, piece in cut(module).named_children()]
+    assert len(pieces) > 1
+    for piece in pieces:
+        changed: set[str] = set()
+        for node in piece.graph.nodes:
+            if str(node.target).split(".")[1:2] and str(node.target).split(".")[1].endswith("_"):
+                changed.add(node.args[0].name)
+            if node.target in PRODUCTS:
+                assert not changed & {n.name for n in node.all_input_nodes}
+
+
+def test_long_sums_are_divided() -> None:
+    eager, traced = (make_seed(rows=512) for _ in range(2))
+    traced.set_traceable()
+    start = traced.state()
+    traced.update("all", traced.draw("all"))
+    module, tensors = trace(traced, "all")
+    before = sum(n.target in PRODUCTS for n in module.graph.nodes)
+    divide_long_products(module)
+    assert sum(n.target in PRODUCTS for n in module.graph.nodes) < before
+    traced.set_state(*start)
+    for _ in range(5):
+        eager.update("all", eager.draw("all"))
+        with torch.no_grad():
+            module(*tensors, *traced.draw("all"))
     assert largest_gap(eager, traced) < 1e-4
 
 
@@ -92,11 +95,13 @@ def test_modes_that_need_a_gpu_are_refused_without_one() -> None:
         load_config(["env=point", "experiment.learner=grahp"])
 
 
-def learner(mode: str, **changes: Any) -> tuple[SAC, Learner]:
-    agent, replay = make_agent("cuda", **changes), make_replay("cuda")
-    rewards = RewardScale(TASKS, 0.5, "none", replay.device)
-    graphs = None if mode == "eager" else GraphedUpdates(agent, replay, rewards, ROWS, mode == "compiled")
-    return agent, Learner(agent, replay, rewards, ROWS, tuple("abc"), graphs=graphs)
+def learners(mode: str, seeds: int = 1, **changes: Any) -> list[Learner]:
+    made = [make_seed("cuda", i, **changes) for i in range(seeds)]
+    tasks = tuple("abc")[:TASKS]
+    if mode == "eager":
+        return [Learner(seed, EagerUpdates(seed), tasks) for seed in made]
+    graphs = GraphedUpdates(made, mode == "compiled")
+    return [Learner(seed, graphs, tasks) for seed in made]
 
 
 @gpu
@@ -104,28 +109,53 @@ def learner(mode: str, **changes: Any) -> tuple[SAC, Learner]:
 @pytest.mark.parametrize("changes", [{}, {"actor_update_freq": 2, "critic_target_update_freq": 3}])
 def test_captured_updates_are_eager_ones(mode: str, changes: dict[str, Any]) -> None:
     torch.set_float32_matmul_precision("highest")
-    (eager, slow), (agent, fast) = learner("eager", **changes), learner(mode, **changes)
+    (slow,), (fast,) = learners("eager", **changes), learners(mode, **changes)
     for count in (1, LONGEST + 3, 200 - LONGEST - 4):
         slow.learn(count)
         fast.learn(count)
     assert slow.updates == fast.updates == 200
-    assert largest_gap(eager, agent) < (1e-12 if mode == "graph" else 2e-3)
     one, two = slow.drain(0), fast.drain(0)
     assert one == pytest.approx(two, rel=1e-3, abs=1e-4)
+    assert largest_gap(slow.seed, fast.seed) < (1e-12 if mode == "graph" else 2e-3)
 
 
 @gpu
 @pytest.mark.parametrize("mode", ["graph", "compiled"])
-def test_a_restart_goes_on_exactly(mode: str) -> None:
-    agent, one = learner(mode)
-    one.learn(40)
-    saved, (sums, counts) = {k: v.clone() for k, v in agent.state_dict().items()}, one.state()
-    sums = {k: v.clone() for k, v in sums.items()}
-    one.learn(40)
-    other, two = learner(mode)
-    other.load_state_dict(saved)
-    two.set_state(sums, counts)
-    two.updates = 40
-    two.learn(40)
-    assert largest_gap(agent, other) == 0.0
-    assert one.drain(0) == two.drain(0)
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_restart_goes_on_exactly(mode: str, seeds: int) -> None:
+    before = learners(mode, seeds)
+    learn_together(before, 40)
+    saved = [({k: v.clone() for k, v in x.seed.agent.state_dict().items()}, x.state()) for x in before]
+    saved = [(agent, ({k: v.clone() for k, v in sums.items()}, counts)) for agent, (sums, counts) in saved]
+    learn_together(before, 40)
+    after = learners(mode, seeds)
+    for x, (agent, (sums, counts)) in zip(after, saved, strict=True):
+        x.seed.agent.load_state_dict(agent)
+        x.set_state(sums, counts)
+        x.updates = 40
+    learn_together(after, 40)
+    for one, two in zip(before, after, strict=True):
+        assert one.drain(0) == two.drain(0)
+        assert largest_gap(one.seed, two.seed) == 0.0
+
+
+@gpu
+def test_seeds_together_are_the_seeds_alone() -> None:
+    torch.set_float32_matmul_precision("highest")
+    together, alone = learners("compiled", 3), learners("eager", 3)
+    learn_together(together, 100)
+    learn_together(alone, 100)
+    for one, two in zip(together, alone, strict=True):
+        assert one.drain(0) == pytest.approx(two.drain(0), rel=1e-3, abs=1e-4)
+        assert largest_gap(one.seed, two.seed) < 2e-3
+
+
+@gpu
+def test_bf16_follows_32_bits_for_a_while() -> None:
+    (plain,), (reduced,) = learners("eager", num_layers=3), learners("compiled", num_layers=3)
+    reduced.seed.agent.reduce_precision()
+    plain.learn(20)
+    reduced.learn(20)
+    one, two = plain.drain(0), reduced.drain(0)
+    assert one["critic_loss"] == pytest.approx(two["critic_loss"], rel=0.05)
+    assert one["critic_loss"] != two["critic_loss"]

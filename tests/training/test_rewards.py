@@ -8,8 +8,9 @@ import torch
 
 from medley.agents.api import Agent, Batch, Metrics
 from medley.replay.ring import Replay, Step
-from medley.training.learner import Learner
+from medley.training.learner import EagerUpdates, Learner
 from medley.training.rewards import RewardScale
+from medley.training.tracing import Seed
 
 CPU = torch.device("cpu")
 
@@ -103,7 +104,8 @@ def test_the_learner_scales_each_task_when_it_samples_and_replay_stays_raw() -> 
     rewards = RewardScale(2, 1.0, "none", CPU)
     rewards.factor.copy_(torch.tensor([[0.5], [0.1]]))
     agent = Listener()
-    learner = Learner(agent, replay, rewards, 4, ("a", "b"))
+    seed = Seed(agent, replay, rewards, 4)
+    learner = Learner(seed, EagerUpdates(seed), ("a", "b"))
     learner.learn(3)
     assert agent.batches[0].reward.tolist() == [[1.0] * 4, [pytest.approx(3.0)] * 4]
     rewards.factor.fill_(1.0)  # today's scale holds for old rows too

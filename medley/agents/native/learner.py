@@ -102,7 +102,7 @@ class NativeSAC:
         job["size"], job["written"], job["reward_factor"] = replay.size, replay.written, reward_factor.data_ptr()
         memory.uniform.uniform_(generator=replay.generator)
         if replay.uniform:
-            memory.weight.copy_(replay.shares(per_task))
+            memory.weight.copy_(replay.shares(torch.randint(self._tasks, (memory.rows,), generator=replay.generator)))
         return self._run(memory, phase)
 
     def _for_batch(self, per_task: int) -> Memory:

@@ -1,0 +1,46 @@
+"""An evaluation that goes on beside training, with slots, policy and random numbers of its own."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+
+from medley.training.evaluator import EpisodeScore, Evaluator, Interrupted
+
+
+class BackgroundEvaluation:
+    """`counters` say which state of the agent is being scored."""
+
+    def __init__(self, evaluator: Evaluator, episodes: int, counters: dict[str, int]) -> None:
+        self.counters = counters
+        self.total, self._ended, self._abandoned = episodes * len(evaluator.env.tasks), 0, False
+        self._result: Future[list[EpisodeScore]] = Future()
+        self._thread = threading.Thread(target=self._run, args=(evaluator, episodes), daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> str:
+        return f"{self._ended}/{self.total}"
+
+    def done(self) -> bool:
+        return self._result.done()
+
+    def result(self) -> list[EpisodeScore]:
+        """Waits for the last episode."""
+        return self._result.result()
+
+    def abandon(self) -> None:
+        """The run failed or was stopped at once: nobody will ask for the result."""
+        self._abandoned = True
+        self._thread.join()
+
+    def _run(self, evaluator: Evaluator, episodes: int) -> None:
+        try:
+            self._result.set_result(
+                evaluator.run(episodes, on_episode=self._count, should_stop=lambda: self._abandoned)
+            )
+        except (Exception, Interrupted) as e:
+            self._result.set_exception(e)
+
+    def _count(self, score: EpisodeScore) -> None:
+        self._ended += 1

@@ -1,0 +1,87 @@
+"""The one loop: collect a chunk, learn from it; for one run, or for several seeds in step with one another.
+
+With overlap, chunk k is collected while chunk k-1 is learnt, by the policy from before that learning. Whoever is
+quicker waits: what is learnt does not depend on timing. Between two chunks nothing is under way, so that is where
+runs are saved; updates still owed for the newest chunk are part of what is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from medley.training.experiment import Experiment
+from medley.training.learner import learn_together
+
+
+def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], bool] = lambda: False) -> str:
+    """From wherever the run folders stand to the end, or until asked to stop. Returns "finished" or "stopped"."""
+    begun: list[Experiment] = []
+    try:
+        step = _common_step(experiments)
+        for x in experiments:
+            x.begin(step)
+            begun.append(x)
+        with ThreadPoolExecutor(1) as thread:
+            status = _run(experiments, should_stop, thread)
+        for x in experiments:
+            x.note_end(status)
+        return status
+    except BaseException:
+        for x in begun:
+            x.note_failure()
+        raise
+    finally:
+        for x in begun:
+            x.close()
+
+
+def _run(experiments: Sequence[Experiment], should_stop: Callable[[], bool], thread: ThreadPoolExecutor) -> str:
+    first = experiments[0]
+    while True:
+        done = first.is_done()
+        if done:
+            _learn(experiments)  # what is owed for the last chunk
+        statuses = [x.between_chunks(done, should_stop) for x in experiments]
+        if statuses[0] is not None:
+            return statuses[0]
+        _chunk(experiments, thread)
+        for x in experiments:
+            x.report()
+
+
+def _chunk(experiments: Sequence[Experiment], thread: ThreadPoolExecutor) -> None:
+    parts = experiments[0].parts
+    for x in experiments:
+        x.parts.acting.refresh()
+    learning: Future[None] | None = None
+    if parts.overlap:
+        # A GPU is only told what to do; a CPU needs a thread to do it.
+        learn = partial(_learn, experiments)
+        learning = thread.submit(learn) if parts.device.type == "cpu" else learn()
+    try:
+        for x in experiments:
+            x.collect()
+    finally:
+        if learning is not None:
+            learning.result()
+    for x in experiments:
+        x.absorb()
+    if not parts.overlap:
+        _learn(experiments)
+
+
+def _learn(experiments: Sequence[Experiment]) -> None:
+    owed = experiments[0].owed
+    learn_together([x.parts.learner for x in experiments], owed)
+    for x in experiments:
+        x.owed = 0
+
+
+def _common_step(experiments: Sequence[Experiment]) -> int | None:
+    """The newest checkpoint that all runs have; they are saved one after another, so one may be ahead."""
+    if len(experiments) == 1:
+        return None
+    steps = set.intersection(*(set(x.checkpoints.steps()) for x in experiments))
+    return max(steps, default=None)

@@ -1,0 +1,175 @@
+"""An agent's update as a graph of tensor operations: sampling, backward passes, optimisers and metrics included.
+
+The agent's own `update` is traced once per phase. What it reads and changes (parameters, moments, replay) becomes
+the graph's arguments, so that the same graph can run on other tensors: those of several seeds, for instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.split_module import split_module
+
+from medley.agents.api import Agent, Metrics
+from medley.replay.ring import Replay
+from medley.training.rewards import RewardScale
+
+aten: Any = torch.ops.aten
+PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default}
+
+
+@dataclass
+class Seed:
+    """What the updates of one seed work on. `sums` gathers its metrics, `names` says which a phase has."""
+
+    agent: Agent
+    replay: Replay
+    rewards: RewardScale
+    per_task: int
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    traceable: bool = False
+
+    def set_traceable(self) -> None:
+        """From now on `update` consists of operations that a compiler understands."""
+        self.traceable = True
+        self.agent.set_traceable()
+
+    def draw(self, phase: str) -> list[Tensor]:
+        """All random numbers of one update."""
+        return [*self.agent.draw_noise(self.per_task, phase), *self.replay.draw(self.per_task)]
+
+    def update(self, phase: str, random: Sequence[Tensor]) -> None:
+        """One update with the numbers that `draw` gave."""
+        noises = len(random) - self.replay.draws
+        batch = self.replay.take(random[noises:])
+        batch.reward = batch.reward * self.rewards.factor
+        noise = (random[:noises],) if noises else ()  # an agent without `draw_noise` draws its own
+        self.gather(phase, self.agent.update(batch, phase, *noise))
+
+    def gather(self, phase: str, metrics: Metrics) -> None:
+        """Add up what an update said of itself; nothing is read from the device."""
+        if phase not in self.names:
+            self.names[phase] = list(metrics)
+            for name, value in metrics.items():
+                self.sums.setdefault(name, torch.zeros_like(value))
+        with torch.no_grad():
+            if self.traceable:
+                for name, value in metrics.items():
+                    self.sums[name].add_(value)
+            else:
+                torch._foreach_add_([self.sums[name] for name in metrics], list(metrics.values()))
+
+    def generators(self) -> list[torch.Generator]:
+        return [*self.agent.generators(), self.replay.generator]
+
+    def state(self) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
+        """A copy of everything an update changes."""
+        agent = {name: value.clone() for name, value in self.agent.state_dict().items()}
+        return agent, self.replay.generator.get_state(), {name: value.clone() for name, value in self.sums.items()}
+
+    def set_state(self, agent: dict[str, Tensor], generator: Tensor, sums: dict[str, Tensor]) -> None:
+        self.agent.load_state_dict(agent)
+        self.replay.generator.set_state(generator)
+        for name, value in self.sums.items():
+            value.copy_(sums[name]) if name in sums else value.zero_()
+
+
+def trace(seed: Seed, phase: str) -> tuple[fx.GraphModule, list[Tensor]]:
+    """A graph of (tensors..., random numbers...), and the tensors it read and changed while it was traced."""
+
+    def update(*random: Tensor) -> None:
+        seed.update(phase, random)
+
+    graph = make_fx(update, tracing_mode="real")(*seed.draw(phase))
+    return graph, _lift(graph)
+
+
+def _lift(module: fx.GraphModule) -> list[Tensor]:
+    """Turn the constants of a graph into its first arguments."""
+    graph: fx.Graph = module.graph
+    found: dict[Any, fx.Node] = {}
+    first = next(iter(graph.nodes))
+    for node in list(graph.nodes):
+        if node.op == "get_attr":
+            if node.target not in found:
+                with graph.inserting_before(first):
+                    found[node.target] = graph.placeholder(f"tensor{len(found)}")
+            node.replace_all_uses_with(found[node.target])
+            graph.erase_node(node)
+        elif changes_first(node) and node.args[0].op == "placeholder":
+            node.replace_all_uses_with(node.args[0])  # its result is that same tensor
+    graph.set_codegen(fx.graph.CodeGen())  # plain arguments, one after another
+    module.recompile()
+    return [getattr(module, name) for name in found]
+
+
+def changes_first(node: fx.Node) -> bool:
+    """Whether it is an operation in place, on its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name.endswith("_")
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and bool(schema.returns) and schema.returns[0].alias_info is not None
+
+
+def cut(module: fx.GraphModule) -> fx.GraphModule:
+    """Split where a matrix product reads what was changed before it (the critic, after its optimiser).
+
+    A compiler that sees both would keep old and new weights side by side and copy the new ones back at the end.
+    """
+    piece = 0
+    pieces: dict[fx.Node, int] = {}
+    base: dict[Any, fx.Node] = {}  # of arguments and their views
+    changed: set[fx.Node] = set()
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            base[node] = node
+        if node.op != "call_function":
+            continue
+        if node.target in PRODUCTS and any(base.get(read) in changed for read in node.all_input_nodes):
+            piece, changed = piece + 1, set()
+        if changes_first(node) and node.args[0] in base:
+            changed.add(base[node.args[0]])
+        elif _is_view(node) and node.args[0] in base:
+            base[node] = base[node.args[0]]
+        pieces[node] = piece
+    for node in reversed(module.graph.nodes):  # a view belongs to whoever reads it
+        if node in base and node in pieces and node.users:
+            pieces[node] = min(pieces.get(user, piece) for user in node.users)
+    return split_module(module, module, lambda node: pieces[node], keep_original_order=True)
+
+
+LONG, SHORT = 1024, 256  # a sum over so many rows is divided into parts of at least so many
+
+
+def divide_long_products(module: fx.GraphModule) -> None:
+    """A gradient of weights sums over all rows of the batch, one after another: on a GPU, do parts side by side."""
+    graph: fx.Graph = module.graph
+    for node in list(graph.nodes):
+        if node.target not in (aten.mm.default, aten.bmm.default):
+            continue
+        left, right = (n.meta["val"] for n in node.args)
+        rows, parts = left.shape[-1], 4
+        if rows < LONG or rows % parts or rows // parts < SHORT or max(left.shape[-2], right.shape[-1]) > rows:
+            continue
+        with graph.inserting_before(node):
+            node.replace_all_uses_with(graph.call_function(_product_in_parts, (*node.args, parts)))
+        graph.erase_node(node)
+    module.recompile()
+
+
+def _product_in_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:
+    members = left.shape[:-2]
+    left, right = left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *right.shape[-2:])
+    m, inner, n = left.shape[1], left.shape[2] // parts, right.shape[2]
+    a = left.view(-1, m, parts, inner).transpose(1, 2).reshape(-1, m, inner)
+    b = right.reshape(-1, inner, n)
+    return torch.bmm(a, b).view(-1, parts, m, n).sum(1).view(*members, m, n)

@@ -1,0 +1,81 @@
+"""Seeds trained together in one program: run folders like those of seeds trained alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medley.config.load import load_config
+from medley.training import start
+from tests.faults import harness
+
+SEEDS = (1, 2, 3)
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    options = [word for word in harness.OPTIONS if not word.startswith("experiment.num_train_steps")]
+    return ["train", *options, "experiment.num_train_steps=240", f"setup.base_path={folder}", "setup.id=x", *more]
+
+
+def folder_of(base: Path, seed: int) -> Path:
+    return base / "runs" / "point" / "x" / f"seed_{seed}"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("alone")
+    for seed in SEEDS:
+        code, text = harness.run(words(base, f"setup.seed={seed}"), base)
+        assert code == 0, text
+    return base
+
+
+def test_each_seed_is_the_seed_alone(alone: Path, tmp_path: Path) -> None:
+    code, text = harness.run(words(tmp_path, "setup.seed=1,2,3", "experiment.seeds_together=3"), tmp_path)
+    assert code == 0, text
+    assert "3 seeds are trained together" in text
+    assert "Report over 3 runs" in text
+    for seed in SEEDS:
+        harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
+        assert json.loads((folder_of(tmp_path, seed) / "run.json").read_text())["status"] == "finished"
+
+
+@pytest.mark.parametrize("seed_killed_in", [1, 2])
+def test_killed_between_two_folders(alone: Path, tmp_path: Path, seed_killed_in: int) -> None:
+    """One folder is a checkpoint ahead of the others: all go on from the last that they share."""
+
+    def die() -> None:
+        import os
+        import signal
+
+        from medley.training.checkpoints import Checkpoints
+
+        original = Checkpoints.save
+
+        def save(self: Checkpoints, step: int, *args: object) -> Path:
+            path = original(self, step, *args)  # type: ignore[arg-type]
+            if step == 120 and self.folder.parent.name == f"seed_{seed_killed_in}":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return path
+
+        Checkpoints.save = save  # type: ignore[method-assign, assignment]
+
+    command = words(tmp_path, "setup.seed=1,2,3", "experiment.seeds_together=3")
+    child = harness.Child(command, tmp_path / "out", die)
+    assert child.wait() == -9
+    code, text = harness.run(command, tmp_path)
+    assert code == 0, text
+    for seed in SEEDS:
+        harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
+
+
+def test_groups_hold_seeds_of_one_configuration() -> None:
+    base = ["env=point", "experiment.seeds_together=2"]
+    configs = [load_config([*base, f"setup.seed={s}"]) for s in (1, 2, 3)]
+    other = load_config([*base, "setup.seed=4", "agent.discount=0.9"])
+    sizes = [[c.setup.seed for c in group] for group in start.groups([*configs, other])]
+    assert sizes == [[1, 2], [3], [4]]
+    same_folder = [load_config([*base, f"setup.seed={s}", "setup.save_dir=one"]) for s in (1, 2)]
+    assert len(start.groups(same_folder)) == 2
