@@ -39,7 +39,9 @@ class SAC(Agent):
                 tasks, init, cfg.embedding_dim, cfg.hidden_dim, cfg.num_layers, cfg.output_dim
             )
         elif options.task_input == "one_hot" and tasks > 1 and options.trunk != "disjoint":
-            self.task_input = OneHot(tasks)
+            # GPUs multiply matrices fast only if rows hold a multiple of four numbers: a few zeros see to that.
+            inputs = spaces.obs_dim + tasks + spaces.action_dim
+            self.task_input = OneHot(tasks, tasks + -inputs % 4)
         else:
             self.task_input = NoTaskInput()
         z = self.task_input.width

@@ -20,14 +20,15 @@ class NoTaskInput(nn.Module):
 
 
 class OneHot(nn.Module):
-    """Row i of the identity for task i."""
+    """Row i of the identity for task i, followed by zeros up to `width`."""
 
     table: Tensor
 
-    def __init__(self, tasks: int) -> None:
+    def __init__(self, tasks: int, width: int | None = None) -> None:
         super().__init__()
-        self.width = tasks
-        self.register_buffer("table", torch.eye(tasks), persistent=False)
+        self.width = width or tasks
+        # Saved, though it never changes: its shape tells a network for other observations from this one.
+        self.register_buffer("table", torch.eye(tasks, self.width))
 
     def forward(self) -> Tensor | None:
         return self.table

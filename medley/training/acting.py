@@ -13,8 +13,6 @@ from torch import Tensor
 
 from medley.agents.api import Agent
 
-CPU_LIMIT = 0  # products of rows and weights up to which one CPU core is quicker
-
 
 class Act(Protocol):
     def __call__(self, obs: Tensor, noise: Tensor | None) -> Tensor:
@@ -28,10 +26,17 @@ class Acting(Act, Protocol):
         ...
 
 
-def acts_on_gpu(agent: Agent, rows: int, device: torch.device) -> bool:
-    """Where a copy acts quicker; see docs/speed.md for the measurements behind the number."""
+def acts_on_gpu(agent: Agent, rows: int, steps: int, device: torch.device) -> bool:
+    """Where a copy acts quicker, if it is refreshed every `steps` steps. Measured; the table is in docs/speed.md.
+
+    A rule and not a stopwatch, since the place is part of a run's exact arithmetic.
+    """
+    if device.type != "cuda":
+        return False
     weights = sum(t.numel() for t in agent.policy_tensors())
-    return device.type == "cuda" and rows * weights > CPU_LIMIT
+    on_gpu = 110 + 40 / steps  # microseconds
+    on_cpu = 20 + 1.7e-5 * rows * weights + (250 + 5e-4 * weights) / steps
+    return on_gpu < on_cpu
 
 
 class OwnPolicy:

@@ -91,7 +91,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     copies = Copies(config, agent, spaces_of(env), device)
     evaluator = build_evaluator(config)
     rows = len(env.tasks) * evaluator.env.slots_per_task
-    evaluator.acting = copies.make(rows) if on_gpu or in_background else OwnPolicy(agent, device)
+    evaluator.acting = copies.make(rows, env.horizon) if on_gpu or in_background else OwnPolicy(agent, device)
     return Parts(
         env=env,
         agent=agent,
@@ -99,7 +99,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         rewards=seed.rewards,
         collector=Collector(env, _streams(config.setup.seed)[2]),
         learner=Learner(seed, updates, env.tasks),
-        acting=copies.make(env.num_envs) if on_gpu or overlap else own,
+        acting=copies.make(env.num_envs, e.collect_steps) if on_gpu or overlap else own,
         evaluator=evaluator,
         device=device,
         overlap=overlap,
@@ -113,9 +113,10 @@ class Copies:
     def __init__(self, config: Config, agent: Agent, spaces: Spaces, device: torch.device) -> None:
         self.config, self.agent, self.spaces, self.device = config, agent, spaces, device
 
-    def make(self, rows: int) -> Acting:
+    def make(self, rows: int, steps: int) -> Acting:
+        """For so many rows at a time, and so many steps with the same weights."""
         build = agent_kind(self.config.agent.builder).build
-        where = self.device if acts_on_gpu(self.agent, rows, self.device) else torch.device("cpu")
+        where = self.device if acts_on_gpu(self.agent, rows, steps, self.device) else torch.device("cpu")
         copy = build(self.config.agent, self.spaces, where, 0)
         return CopyOnGPU(self.agent, copy) if where.type == "cuda" else CopyOnCPU(self.agent, copy, 1)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import fx
 
+from medley.training.lanes import SideBySide, split
 from medley.training.stacking import stack_trace
-from medley.training.tracing import Seed, cut, divide_long_products, trace
+from medley.training.tracing import Seed, divide_long_products, trace
 
 _WARM_UP = 3  # runs before a capture, so that libraries have allocated what they need
 LONGEST = 16  # updates in one graph
@@ -63,17 +63,17 @@ class GraphedUpdates:
     def _prepare(self, phase: str) -> Update:
         for seed in self.seeds:  # its metrics are gathered in tensors that exist from here on
             seed.update(phase, seed.draw(phase))
-        return self._compiled(phase) if self.compiled else lambda: self._one_by_one(phase)
+        return self._traced(phase) if self.compiled else lambda: self._one_by_one(phase)
 
     def _one_by_one(self, phase: str) -> None:
         for seed in self.seeds:
             seed.update(phase, seed.draw(phase))
 
-    def _compiled(self, phase: str) -> Update:
+    def _traced(self, phase: str) -> Update:
         alone = len(self.seeds) == 1
         module, tensors = trace(self.seeds[0], phase) if alone else stack_trace(self.seeds, phase)
         divide_long_products(module)
-        run = _compile(cut(module))
+        run = SideBySide(split(module), _compiled).run
 
         def update() -> None:
             draws = [seed.draw(phase) for seed in self.seeds]
@@ -94,21 +94,14 @@ class GraphedUpdates:
                 seed.set_state(*state)
 
 
-def _compile(module: fx.GraphModule) -> fx.GraphModule:
-    """Compile every piece of a cut graph."""
-    for name, piece in list(module.named_children()):
-        setattr(module, name, _Compiled(piece))
-    return module
+def _compiled(piece: torch.nn.Module) -> Callable[..., Any]:
+    import torch._inductor.config as inductor
 
+    run: Any = torch.compile(piece, fullgraph=True, dynamic=False)
+    patch: Any = inductor.patch  # type: ignore[attr-defined, unused-ignore]
 
-class _Compiled(torch.nn.Module):
-    def __init__(self, piece: torch.nn.Module) -> None:
-        super().__init__()
-        self._run: Any = torch.compile(piece, fullgraph=True, dynamic=False)
-
-    def forward(self, *inputs: Any) -> Any:
-        import torch._inductor.config as inductor
-
-        patch: Any = inductor.patch  # type: ignore[attr-defined, unused-ignore]
+    def call(*inputs: Any) -> Any:
         with patch(combo_kernels=True):  # many small sums become one launch
-            return self._run(*inputs)
+            return run(*inputs)
+
+    return call

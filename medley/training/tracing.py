@@ -6,6 +6,7 @@ the graph's arguments, so that the same graph can run on other tensors: those of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.passes.split_module import split_module
 
 from medley.agents.api import Agent, Metrics
 from medley.replay.ring import Replay
@@ -115,39 +115,13 @@ def changes_first(node: fx.Node) -> bool:
     return schema is not None and schema.name.endswith("_")
 
 
-def _is_view(node: fx.Node) -> bool:
+def is_view(node: fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and bool(schema.returns) and schema.returns[0].alias_info is not None
 
 
-def cut(module: fx.GraphModule) -> fx.GraphModule:
-    """Split where a matrix product reads what was changed before it (the critic, after its optimiser).
-
-    A compiler that sees both would keep old and new weights side by side and copy the new ones back at the end.
-    """
-    piece = 0
-    pieces: dict[fx.Node, int] = {}
-    base: dict[Any, fx.Node] = {}  # of arguments and their views
-    changed: set[fx.Node] = set()
-    for node in module.graph.nodes:
-        if node.op == "placeholder":
-            base[node] = node
-        if node.op != "call_function":
-            continue
-        if node.target in PRODUCTS and any(base.get(read) in changed for read in node.all_input_nodes):
-            piece, changed = piece + 1, set()
-        if changes_first(node) and node.args[0] in base:
-            changed.add(base[node.args[0]])
-        elif _is_view(node) and node.args[0] in base:
-            base[node] = base[node.args[0]]
-        pieces[node] = piece
-    for node in reversed(module.graph.nodes):  # a view belongs to whoever reads it
-        if node in base and node in pieces and node.users:
-            pieces[node] = min(pieces.get(user, piece) for user in node.users)
-    return split_module(module, module, lambda node: pieces[node], keep_original_order=True)
-
-
 LONG, SHORT = 1024, 256  # a sum over so many rows is divided into parts of at least so many
+TILE, PROCESSORS = 64, 132  # of a product that a GPU's processor works on at a time, and how many there may be
 
 
 def divide_long_products(module: fx.GraphModule) -> None:
@@ -158,7 +132,8 @@ def divide_long_products(module: fx.GraphModule) -> None:
             continue
         left, right = (n.meta["val"] for n in node.args)
         rows, parts = left.shape[-1], 4
-        if rows < LONG or rows % parts or rows // parts < SHORT or max(left.shape[-2], right.shape[-1]) > rows:
+        tiles = math.prod(left.shape[:-2]) * -(-left.shape[-2] // TILE) * -(-right.shape[-1] // TILE)
+        if rows < LONG or rows % parts or rows // parts < SHORT or tiles > PROCESSORS:
             continue
         with graph.inserting_before(node):
             node.replace_all_uses_with(graph.call_function(_product_in_parts, (*node.args, parts)))

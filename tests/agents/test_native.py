@@ -102,7 +102,7 @@ def assert_alike(one: SAC, two: SAC, tolerance: float, when: str = "") -> None:
         assert gap < tolerance, f"{name} differs by {gap} {when}"
 
 
-def compare(o: SACConfig, threads: int = 2, updates: int = 50, rows: int = 6, mask: Any = MASK) -> None:
+def compare(o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, mask: Any = MASK) -> None:
     eager, other = agent(o, mask), agent(o, mask)
     start = {k: v.clone() for k, v in eager.state_dict().items()}
     compiled = native(other, threads)

@@ -417,7 +417,8 @@ def test_the_seed_decides_the_start() -> None:
 
 def test_one_hot_is_left_out_where_it_says_nothing() -> None:
     first = "critic.hidden.0.weight"
-    assert make().state_dict()[first].shape[-2] == OBS + TASKS + ACT
+    inputs = OBS + TASKS + ACT
+    assert make().state_dict()[first].shape[-2] == inputs + -inputs % 4
     assert make(trunk="disjoint").state_dict()[first].shape[-2] == OBS + ACT
     assert make(mask=np.ones((1, ACT), dtype=bool)).state_dict()[first].shape[-2] == OBS + ACT
     assert make(trunk="disjoint", **ENCODER).state_dict()[first].shape[-2] == OBS + 50 + ACT

@@ -102,7 +102,8 @@ class Reference:
     def label(self, task: int) -> list[Tensor]:
         """What the networks are told about the task."""
         if self.o.task_input == "one_hot" and self.o.trunk != "disjoint":
-            return [torch.tensor([1.0 if i == task else 0.0 for i in range(TASKS)])]
+            zeros = -(OBS + TASKS + ACT) % 4  # they fill the critics' input up to a multiple of four
+            return [torch.tensor([1.0 if i == task else 0.0 for i in range(TASKS + zeros)])]
         if self.o.task_input == "encoder":
             h = self.p["task.embedding"][0, task]
             for i in range(self.o.multitask.task_encoder_cfg.num_layers + 1):

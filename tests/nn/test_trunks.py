@@ -125,7 +125,7 @@ def test_one_hot_and_nothing() -> None:
     assert torch.equal(out[..., :2], x)
     for task in range(3):
         assert out[task, :, 2:].tolist() == [[float(i == task) for i in range(3)]] * 4
-    assert OneHot(3).state_dict() == {}  # nothing to save: it follows from the number of tasks
+    assert OneHot(3, 5)().tolist() == [[float(i == task) for i in range(5)] for task in range(3)]
 
 
 def test_task_encoder_is_relu_then_an_mlp_per_task() -> None:

@@ -11,8 +11,9 @@ from medley.config.load import load_config
 from medley.errors import ConfigError
 from medley.training.build import build
 from medley.training.graphs import LONGEST, GraphedUpdates
+from medley.training.lanes import END, START, split
 from medley.training.learner import EagerUpdates, Learner, learn_together
-from medley.training.tracing import PRODUCTS, cut, divide_long_products, trace
+from medley.training.tracing import PRODUCTS, Seed, changes_first, divide_long_products, trace
 from tests.training.updates import PHASES, TASKS, largest_gap, make_seed
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -34,7 +35,7 @@ def test_a_trace_is_the_whole_update(trunk: str, task_input: str) -> None:
         eager.update(phase, eager.draw(phase))
         module, tensors = graphs[phase]
         with torch.no_grad():
-            cut(module)(*tensors, *traced.draw(phase))
+            split(module)(*tensors, *traced.draw(phase))
     assert largest_gap(eager, traced) < 2e-4
 
 
@@ -55,19 +56,34 @@ def test_every_kind_of_sampling_can_be_traced(options: dict[str, Any]) -> None:
 
 def test_a_trace_is_cut_where_new_weights_are_read() -> None:
     """The critic is trained, then read by the policy's loss: a compiler must not see both at once."""
-    seed = make_seed()
-    seed.set_traceable()
-    seed.update("all", seed.draw("all"))
-    module, _ = trace(seed, "all")
-    pieces = [piece for _, piece in cut(module).named_children()]
-    assert len(pieces) > 1
-    for piece in pieces:
+    pieces = pieces_of(make_seed())
+    assert {name // 100 for name in pieces} >= {0, 1}
+    for piece in pieces.values():
         changed: set[str] = set()
         for node in piece.graph.nodes:
-            if str(node.target).split(".")[1:2] and str(node.target).split(".")[1].endswith("_"):
+            if changes_first(node):
                 changed.add(node.args[0].name)
             if node.target in PRODUCTS:
                 assert not changed & {n.name for n in node.all_input_nodes}
+
+
+def pieces_of(seed: Seed) -> dict[int, torch.nn.Module]:
+    seed.set_traceable()
+    seed.update("all", seed.draw("all"))
+    module, _ = trace(seed, "all")
+    return {int(name.removeprefix("submod_")): piece for name, piece in split(module).named_children()}
+
+
+def test_chains_that_do_not_need_one_another_get_lanes() -> None:
+    """The target's way, the critics and the policy, until the loss joins them; nothing changes inside a lane."""
+    pieces = pieces_of(make_seed())
+    lanes = [piece for name, piece in pieces.items() if 0 < name < END]
+    products = [sum(node.target in PRODUCTS for node in piece.graph.nodes) for piece in lanes]
+    assert sorted(products, reverse=True) == products
+    assert len(products) == 3
+    assert pieces.keys() >= {START, END}
+    for lane in lanes:
+        assert not any(changes_first(node) for node in lane.graph.nodes)
 
 
 def test_long_sums_are_divided() -> None:

@@ -1,0 +1,151 @@
+"""Parts of a traced update that do not need one another, side by side on a GPU.
+
+One update of a small network leaves most of a GPU idle. Its graph holds chains of matrix products that only meet at
+the loss: the target's way (policy at the next observation, then target critics), the critics, the policy. Each chain
+becomes a piece of its own and gets a stream of its own; everything that joins them follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.passes.split_module import split_module
+
+from medley.training.tracing import PRODUCTS, changes_first, is_view
+
+START, END = 0, 99  # what several chains need, and what needs several chains; chains are numbered between
+SHORTEST = 2  # products in a chain that is worth a stream
+
+
+class Plan:
+    """Which stage (a number that grows along the update) and which lane of it a node belongs to."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        self.module = module
+        self.stage: dict[fx.Node, int] = {}
+        self.lane: dict[fx.Node, int] = {}
+        self._base: dict[Any, fx.Node] = {}  # of arguments and their views
+        self._late: set[fx.Node] = set()  # what sees a change made in its own stage
+        self._find_stages()
+        for stage in range(max(self.stage.values(), default=-1) + 1):
+            self._find_lanes([node for node, at in self.stage.items() if at == stage])
+
+    def _find_stages(self) -> None:
+        """A new stage begins where a product reads what was changed before it (the critic, after its optimiser).
+
+        A compiler that sees both would keep old and new weights side by side and copy the new ones back at the end.
+        """
+        stage, changed = 0, set[fx.Node]()
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                self._base[node] = node
+            if node.op != "call_function":
+                continue
+            if node.target in PRODUCTS and any(self._base.get(read) in changed for read in node.all_input_nodes):
+                stage, changed = stage + 1, set()
+            if any(self._base.get(read) in changed or read in self._late for read in node.all_input_nodes):
+                self._late.add(node)
+            self.stage[node] = stage
+            if changes_first(node) and node.args[0] in self._base:
+                changed.add(self._base[node.args[0]])
+            elif is_view(node) and node.args[0] in self._base:
+                self._base[node] = self._base[node.args[0]]
+        for node in reversed(self.module.graph.nodes):  # a view of an argument belongs to whoever reads it
+            if node in self._base and node in self.stage and node.users:
+                self.stage[node] = min(self.stage.get(user, stage) for user in node.users)
+
+    def _find_lanes(self, nodes: list[fx.Node]) -> None:
+        chain_of = self._chains(nodes)
+        needed: dict[fx.Node, set[int]] = {}  # by which chains
+        for node in reversed(nodes):
+            own = {chain_of[node]} if node in chain_of else set[int]()
+            needed[node] = own.union(*(needed.get(user, set()) for user in node.users))
+        for node in nodes:
+            chains = needed[node]
+            if node in self._late or not chains:
+                self.lane[node] = END
+            else:
+                self.lane[node] = 1 + next(iter(chains)) if len(chains) == 1 else START
+
+    def _chains(self, nodes: list[fx.Node]) -> dict[fx.Node, int]:
+        """Products that follow from one another and from no other product, numbered by chain; the longest first."""
+        above: dict[fx.Node, frozenset[fx.Node]] = {}  # the nearest products a node follows from
+        chains: list[list[fx.Node]] = []
+        of: dict[fx.Node, list[fx.Node]] = {}
+        for node in nodes:
+            before: set[fx.Node] = set()
+            for read in node.all_input_nodes:
+                before |= {read} if read in above and read.target in PRODUCTS else above.get(read, frozenset())
+            above[node] = frozenset(before)
+            if node.target not in PRODUCTS or node in self._late:
+                continue
+            if not before:
+                chains.append([node])
+                of[node] = chains[-1]
+            elif len(before) == 1 and of.get(last := next(iter(before)), [None])[-1] is last:
+                of[last].append(node)
+                of[node] = of[last]
+        kept = sorted((c for c in chains if len(c) >= SHORTEST), key=len, reverse=True)
+        return {node: i for i, chain in enumerate(kept) for node in chain} if len(kept) > 1 else {}
+
+
+def split(module: fx.GraphModule) -> fx.GraphModule:
+    """One submodule per stage and lane, named `submod_<100 * stage + lane>`, in an order that can be run."""
+    plan = Plan(module)
+
+    def place(node: fx.Node) -> int:
+        return 100 * plan.stage[node] + plan.lane[node]
+
+    graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
+    nodes = list(module.graph.nodes)
+    ordered = [n for n in nodes if n.op == "placeholder"]
+    ordered += sorted((n for n in nodes if n.op == "call_function"), key=place)  # a stable sort
+    ordered += [n for n in nodes if n.op == "output"]
+    for node in ordered:
+        copies[node] = graph.node_copy(node, lambda n: copies[n])
+    places = {copies[node]: place(node) for node in plan.stage}
+    sorted_module = fx.GraphModule(module, graph)
+    return split_module(sorted_module, module, lambda node: places[node], keep_original_order=True)
+
+
+class SideBySide(fx.Interpreter):
+    """Runs a split module on a GPU, every chain on a stream of its own."""
+
+    def __init__(self, module: fx.GraphModule, prepare: Callable[[torch.nn.Module], Callable[..., Any]]) -> None:
+        # Values must stay until all lanes have met: memory freed on one stream could be taken by another too early.
+        super().__init__(module, garbage_collect_values=False)
+        self._pieces = {name: prepare(piece) for name, piece in module.named_children()}
+        lanes = {int(name.removeprefix("submod_")) % 100 for name in self._pieces} - {START, END, 1}
+        self._streams: dict[int, Any] = {lane: torch.cuda.Stream() for lane in lanes}  # type: ignore[no-untyped-call]
+        self._busy: set[int] = set()
+        self._forked: Any = None
+
+    def run(self, *inputs: Any, **more: Any) -> Any:
+        try:
+            return super().run(*inputs, **more)
+        finally:
+            self.env.clear()
+
+    def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+        lane = int(target.removeprefix("submod_")) % 100
+        main: Any = torch.cuda.current_stream()
+        if lane in (START, END):
+            self._join(main)
+        elif self._forked is None:
+            self._forked = main.record_event()
+        if lane not in self._streams:
+            return self._pieces[target](*args, **kwargs)
+        stream = self._streams[lane]
+        stream.wait_event(self._forked)
+        self._busy.add(lane)
+        with torch.cuda.stream(stream):
+            return self._pieces[target](*args, **kwargs)
+
+    def _join(self, main: Any) -> None:
+        for lane in sorted(self._busy):
+            main.wait_stream(self._streams[lane])
+        self._busy.clear()
+        self._forked = None
