@@ -79,7 +79,7 @@ class Reference:
 
     def __init__(self, o: SACConfig, state: dict[str, Tensor]) -> None:
         self.o = o
-        self.p = {k: v.clone() for k, v in state.items() if not k.startswith(("optimizer", "generator"))}
+        self.p = {k: v.clone() for k, v in state.items() if not k.startswith(("optimizer", "generator", "task.table"))}
         self.moments: dict[str, tuple[Tensor, Tensor]] = {}
         self.counts: dict[str, int] = {}
 
