@@ -1,19 +1,16 @@
-"""`medley bench update`: single-task SAC on reach, batch 256, two layers of 256, beside Stable-Baselines3.
+"""`medley bench update`: single-task SAC on reach, batch 256, two layers of 256, beside Stable-Baselines3 and SBX.
 
-Both sides run in this process, in turns, so that a noisy machine disturbs both alike. Two figures each:
+All sides run in this process, in turns, so that a noisy machine disturbs them alike. Two figures each:
 environment steps per second of the whole loop (act, step, store, one update), and updates per second alone.
 
-A third side is a yardstick: the same loop with the update replaced by the matrix products of a plain SAC update in
+One more side is a yardstick: the same loop with the update replaced by the matrix products of a plain SAC update in
 32-bit floats, by PyTorch, with no activation, loss, optimiser or bookkeeping (`ceiling`). It is not a bound: medley's
 compiled update leaves some of these products out (the policy's gradient goes back through the smaller critic only).
 """
 
 from __future__ import annotations
 
-import importlib
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +18,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from medley.errors import MedleyError
+from medley.bench.peers import peer_package
 
 OPTIONS = [
     "env=metaworld-mt1",
@@ -39,52 +36,64 @@ ROUNDS = 5
 
 
 def bench(seconds: float, as_json: bool) -> dict[str, Any]:
-    """Runs both sides for about `seconds` each and prints a table; returns the figures."""
-    peer_steps, peer_updates = _stable_baselines3()
+    """Runs all sides for about `seconds` each and prints a table; returns the figures."""
+    sb3_steps, sb3_updates = _peer("stable_baselines3")
+    sbx_steps, sbx_updates = _peer("sbx")
     with TemporaryDirectory() as folder:
         own_steps, own_updates, ceiling_steps = _medley(Path(folder))
+        sides = {
+            "sb3_sps": sb3_steps,
+            "medley_sps": own_steps,
+            "sbx_sps": sbx_steps,
+            "sb3_ups": sb3_updates,
+            "medley_ups": own_updates,
+            "sbx_ups": sbx_updates,
+            "ceiling_sps": ceiling_steps,
+        }
         print("warming up", flush=True)
-        for run in (peer_steps, own_steps):
+        for run in (sb3_steps, sbx_steps, own_steps):
             run(WARM_UP)
-        names = ("medley_sps", "sb3_sps", "medley_ups", "sb3_ups", "ceiling_sps")
-        figures: dict[str, list[float]] = {name: [] for name in names}
-        each = seconds / (2 * ROUNDS)
+        figures: dict[str, list[float]] = {name: [] for name in sides}
         for i in range(ROUNDS):
-            for name, run in (
-                ("sb3_sps", peer_steps),
-                ("medley_sps", own_steps),
-                ("sb3_ups", peer_updates),
-                ("medley_ups", own_updates),
-                ("ceiling_sps", ceiling_steps),
-            ):
-                figures[name].append(_rate(run, each))
-            print(
-                f"round {i + 1} of {ROUNDS}: " + ", ".join(f"{k} {v[-1]:.0f}" for k, v in figures.items()), flush=True
-            )
+            for name, run in sides.items():
+                figures[name].append(_rate(run, seconds / (2 * ROUNDS)))
+            latest = ", ".join(f"{k} {v[-1]:.0f}" for k, v in figures.items())
+            print(f"round {i + 1} of {ROUNDS}: {latest}", flush=True)
     import torch
+
+    def ratio(one: str, other: str) -> float:
+        """The median of the rounds' ratios: within a round the machine is much the same."""
+        return round(median(a / b for a, b in zip(figures[one], figures[other], strict=True)), 2)
 
     result: dict[str, Any] = {name: round(median(values), 1) for name, values in figures.items()}
     result |= {
-        "ratio": round(median(m / s for m, s in zip(figures["medley_sps"], figures["sb3_sps"], strict=True)), 2),
-        "ceiling_ratio": round(
-            median(c / s for c, s in zip(figures["ceiling_sps"], figures["sb3_sps"], strict=True)), 2
-        ),
-        "ratio_updates": round(
-            median(m / s for m, s in zip(figures["medley_ups"], figures["sb3_ups"], strict=True)), 2
-        ),
+        "ratio": ratio("medley_sps", "sb3_sps"),
+        "ratio_sbx": ratio("medley_sps", "sbx_sps"),
+        "ratio_updates": ratio("medley_ups", "sb3_ups"),
+        "ratio_updates_sbx": ratio("medley_ups", "sbx_ups"),
+        "ceiling_ratio": ratio("ceiling_sps", "sb3_sps"),
+        "rounds": {name: [round(v, 1) for v in values] for name, values in figures.items()},
         "task": "reach",
         "batch": 256,
         "network": "2x256",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-    print(f"{'':24}{'medley':>10}{'SB3':>10}{'ratio':>8}")
-    print(f"{'env steps/s, whole loop':24}{result['medley_sps']:>10}{result['sb3_sps']:>10}{result['ratio']:>8}")
-    print(f"{'updates/s alone':24}{result['medley_ups']:>10}{result['sb3_ups']:>10}{result['ratio_updates']:>8}")
-    print(f"{'ceiling, env steps/s':24}{result['ceiling_sps']:>10}{'':>10}{result['ceiling_ratio']:>8}")
+    _print_table(result)
     if as_json:
         print(json.dumps(result), flush=True)
     return result
+
+
+def _print_table(r: dict[str, Any]) -> None:
+    print(f"{'':24}{'medley':>10}{'SB3':>10}{'ratio':>8}{'SBX':>10}{'ratio':>8}")
+    for title, key, over_sb3, over_sbx in (
+        ("env steps/s, whole loop", "sps", "ratio", "ratio_sbx"),
+        ("updates/s alone", "ups", "ratio_updates", "ratio_updates_sbx"),
+    ):
+        sb3, sbx = f"{r['sb3_' + key]:>10}{r[over_sb3]:>8}", f"{r['sbx_' + key]:>10}{r[over_sbx]:>8}"
+        print(f"{title:24}{r['medley_' + key]:>10}{sb3}{sbx}")
+    print(f"{'bare products, steps/s':24}{r['ceiling_sps']:>10}{'':>10}{r['ceiling_ratio']:>8}")
 
 
 def _rate(run: Callable[[int], None], seconds: float) -> float:
@@ -161,13 +170,14 @@ def _matrix_products(batch: int, width: int, obs: int, action: int) -> Callable[
     return run
 
 
-def _stable_baselines3() -> tuple[Callable[[int], None], Callable[[int], None]]:
-    sb3 = _peer_package()
+def _peer(package: str) -> tuple[Callable[[int], None], Callable[[int], None]]:
+    """SAC of Stable-Baselines3 or of SBX, its sibling in JAX: the same names and options."""
+    library = peer_package(package)
     import gymnasium
     import metaworld  # noqa: F401  (registers Meta-World/MT1)
 
     env = gymnasium.make("Meta-World/MT1", env_name="reach-v3", seed=1)
-    model = sb3.SAC(
+    model = library.SAC(
         "MlpPolicy",
         env,
         batch_size=256,
@@ -185,20 +195,3 @@ def _stable_baselines3() -> tuple[Callable[[int], None], Callable[[int], None]]:
         model.train(gradient_steps=count, batch_size=256)
 
     return steps, updates
-
-
-def _peer_package() -> Any:
-    """Stable-Baselines3, installed on first use; torch is pinned to what is there already."""
-    try:
-        return importlib.import_module("stable_baselines3")
-    except ImportError:
-        pass
-    import torch
-
-    print("installing stable-baselines3 for the comparison", flush=True)
-    pin = f"torch=={torch.__version__.partition('+')[0]}"
-    command = [sys.executable, "-m", "pip", "install", "-q", "stable-baselines3==2.9.2", pin]
-    if subprocess.run(command).returncode:
-        raise MedleyError("stable-baselines3 could not be installed: pip install 'medley[bench]'")
-    importlib.invalidate_caches()
-    return importlib.import_module("stable_baselines3")

@@ -22,6 +22,9 @@ class SetupConfig:
     precision: str = opt(
         "tf32", "matrix products on a GPU: tf32 | fp32 | bf16 (between hidden layers; for wide networks)"
     )
+    deterministic: bool = opt(
+        False, "refuse GPU operations that may round differently from run to run (see docs/speed.md for the cost)"
+    )
     threads: int | None = opt(None, "CPU threads of the learner; null: all cores. Part of a run's exact arithmetic")
     id: str | None = opt(None, "name of this configuration in the run folder; null: made from what was asked for")
     base_path: str = opt(".", "folder that holds `runs/`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -175,6 +176,9 @@ def prepare_device(config: Config) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
         raise MedleyError(f"setup.device={name}: this machine has no such GPU. setup.device=cpu works everywhere.")
+    if device.type == "cuda" and config.setup.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for to promise it
+        torch.use_deterministic_algorithms(True)
     if device.type == "cuda":
         torch.set_float32_matmul_precision("highest" if config.setup.precision == "fp32" else "high")
     return device

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
@@ -36,8 +37,9 @@ class Collector:
         `step` is the counter before the first of them, for error messages."""
         chunk: list[Step] = []
         episodes: list[Episode] = []
+        drawn = self._draw(steps, explore)
         for i in range(steps):
-            actions = self._random() if explore == "random" else self._sampled(act)
+            actions = self._within(drawn[i]) if explore == "random" else self._sampled(act, drawn[i])
             now = step + (i + 1) * self.env.slots_per_task
             rows = actions.reshape(self.env.num_envs, -1)
             self._check("the policy gave a non-finite action", rows, now)
@@ -65,14 +67,16 @@ class Collector:
             self.obs = next_obs
         return chunk, episodes
 
-    def _random(self) -> npt.NDArray[np.float32]:
-        shape = (*self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
-        uniform = torch.rand(shape, generator=self.generator) * 2 - 1
-        return np.asarray(uniform.numpy() * self.env.action_mask[:, None, :], dtype=np.float32)
+    def _draw(self, steps: int, explore: str) -> Tensor:
+        """The random numbers of so many steps: uniform for random actions, normal for noise."""
+        shape = (steps, *self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
+        draw = torch.rand if explore == "random" else torch.randn
+        return draw(shape, generator=self.generator)
 
-    def _sampled(self, act: Act) -> npt.NDArray[np.float32]:
-        shape = (*self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
-        noise = torch.randn(shape, generator=self.generator)
+    def _within(self, uniform: Tensor) -> npt.NDArray[np.float32]:
+        return np.asarray((uniform * 2 - 1).numpy() * self.env.action_mask[:, None, :], dtype=np.float32)
+
+    def _sampled(self, act: Act, noise: Tensor) -> npt.NDArray[np.float32]:
         obs = torch.from_numpy(self._by_task(self.obs).astype(np.float32))
         return np.asarray(act(obs, noise).numpy())
 

@@ -103,19 +103,19 @@ class MetaworldEnv(MultiTaskEnv):
         if not np.isfinite(actions).all():
             actions = self._tame(slots, actions)
         records = self._slots
-        records["action"][slots] = actions
+        at = slice(None) if slots is self._every_slot else slots  # a slice is quicker than a list of all
+        records["action"][at] = actions
         self.simulator.step(slots)
-        unstable = records["unstable"][slots] != 0
-        obs = records["obs"][slots]
+        unstable = records["unstable"][at] != 0
+        obs = records["obs"][at].copy()
         if unstable.any():
             obs[unstable] = self._obs[slots[unstable]]
             self._report_instability(slots[unstable])
-        extra: dict[str, Array] = {name: records[name][slots] for name in INFO_FIELDS}
-        extra |= {"goal": self._goal[slots], "unstable": unstable}
-        success = records["success"][slots] != 0.0
-        return StepResult(
-            obs, records["reward"][slots], np.zeros_like(success), success, extra, truncated=unstable.copy()
-        )
+        extra: dict[str, Array] = {name: records[name][at].copy() for name in INFO_FIELDS}
+        extra |= {"goal": self._goal[at].copy(), "unstable": unstable}
+        success = records["success"][at] != 0.0
+        no_end = np.zeros(len(success), np.bool_)
+        return StepResult(obs, records["reward"][at].copy(), no_end, success, extra, truncated=unstable.copy())
 
     def _tame(self, slots: Array, actions: Array) -> Array:
         if np.isnan(actions).any():
