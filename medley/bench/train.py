@@ -79,7 +79,7 @@ def _medley(seconds: float, options: list[str]) -> dict[str, Any]:
         "medley_ups": round((parts.learner.updates - updates) / (ended - at), 1),
         "ready_s": round(at - began, 1),
         "seconds": round(ended - at, 1),
-        "evaluations": len(experiment.evaluations),
+        "evaluations": len(experiment.evaluations.made),
         "device": str(parts.device),
         "slots_per_task": config.env.slots_per_task,
         "options": options,

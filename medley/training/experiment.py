@@ -13,15 +13,14 @@ from safetensors import SafetensorError
 from medley.config.load import to_dict
 from medley.config.schema import Config
 from medley.errors import DamagedError, MedleyError, NonFiniteError
-from medley.files import read_json, write_json
 from medley.replay.ring import Step
 from medley.reporting.console import Console, make_console
 from medley.reporting.logger import Logger
-from medley.training.background import BackgroundEvaluation
 from medley.training.build import Parts, build
 from medley.training.checkpoints import Checkpoints, Snapshot
 from medley.training.collector import Episode
-from medley.training.evaluator import EpisodeScore, Interrupted, summarise
+from medley.training.evaluations import Evaluations
+from medley.training.evaluator import Interrupted
 from medley.training.run import Run, peak_memory
 
 
@@ -35,17 +34,15 @@ class Experiment:
         self.checkpoints = Checkpoints(run.path, save.model.retain_last_n, save.model.long_term_freq)
         self.step = self.last_log = self.episodes_ended = 0
         self.owed = 0  # updates still to be done for what is in replay
-        self.last_eval = -1  # the step of the last evaluation; none yet
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
-        self.evaluations: list[dict[str, Any]] = []
+        self.evaluations = Evaluations(config.experiment, self.parts.evaluator, run.path / "results.json")
         self.log_lengths: dict[str, int] = {}
         # An episode of every slot, within reason: a world of short episodes would log all the time.
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
         self.log_freq = config.logger.train_freq or min(max(episode, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
         self._speaks = console
-        self._evaluation: BackgroundEvaluation | None = None
         self._chunk: list[Step] = []
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> str:
@@ -71,14 +68,16 @@ class Experiment:
 
     def between_chunks(self, done: bool, should_stop: Callable[[], bool]) -> str | None:
         """Evaluate and save what is due; says how the run ended, if it did."""
-        background = self.parts.eval_in_background and not done
-        if not background:
-            self._finish_evaluation()
-            if self._evaluation_due(done):
-                with contextlib.suppress(Interrupted):  # then it is saved as still to be done
-                    self._evaluate(done, should_stop)
+        evaluations, background = self.evaluations, self.parts.eval_in_background and not done
+        evaluations.finish(self._log_evaluation, wait=not background)
+        due = evaluations.due(self.step, done)
+        if due:
+            self.parts.learner.check_finite(self.step)
+        if due and not background:
+            with contextlib.suppress(Interrupted):  # then it is saved as still to be done
+                evaluations.make(self.counters(), done, self._log_evaluation, self._show, should_stop)
         if done or should_stop() or self._save_due(self._last_save):
-            self._finish_evaluation()
+            evaluations.finish(self._log_evaluation)
             if self.step != self._last_save or done:
                 self.save()
             self._last_save, self._saved_at = self.step, time.monotonic()
@@ -86,13 +85,10 @@ class Experiment:
             return "stopped"
         if done:
             return "finished"
-        if background:
+        if due and background:
             # After saving: if the run is killed while this goes on, it begins again from that checkpoint.
-            if self._evaluation_due(done):
-                self._finish_evaluation()
-                self._begin_evaluation()
-            elif self._evaluation is not None and self._evaluation.done():
-                self._finish_evaluation()
+            evaluations.finish(self._log_evaluation)
+            evaluations.begin(self.counters())
         return None
 
     def collect(self) -> None:
@@ -123,8 +119,8 @@ class Experiment:
             self.parts.learner.check_finite(self.step)
         if self.step // self.log_freq > self.last_log // self.log_freq:
             self._log_training()
-        doing = "training" if self._evaluation is None else f"training, evaluating {self._evaluation.ended}"
-        self.console.progress(self.step, self.parts.learner.updates, doing)
+        progress = self.evaluations.progress
+        self._show("training" if progress is None else f"training, evaluating {progress}")
 
     def note_end(self, status: str) -> None:
         share = self._logging / max(time.monotonic() - self._clock, 1e-9)
@@ -134,19 +130,10 @@ class Experiment:
         self._note_status("failed")
 
     def close(self) -> None:
-        if self._evaluation is not None:
-            self._evaluation.abandon()
+        self.evaluations.abandon()
         self.logger.close()
 
     # ---- what is due
-
-    def _evaluation_due(self, done: bool) -> bool:
-        e = self.config.experiment
-        if done:
-            return self.last_eval < self.step
-        if self.step == 0:
-            return e.eval_at_start and self.last_eval < 0
-        return bool(e.eval_freq) and self.step // e.eval_freq > max(self.last_eval, 0) // e.eval_freq  # type: ignore[operator]
 
     def _save_due(self, last_save: int) -> bool:
         e = self.config.experiment
@@ -181,56 +168,11 @@ class Experiment:
         self.logger.write("train", row)
         self._logging += time.monotonic() - now
 
-    def _evaluate(self, last: bool, should_stop: Callable[[], bool]) -> None:
-        """Here and now."""
-        p, counters = self.parts, self.counters()
-        p.learner.check_finite(self.step)
-        episodes = self._episodes(last)
-        ended, total = 0, episodes * len(p.env.tasks)
+    def _log_evaluation(self, row: dict[str, Any]) -> None:
+        self.logger.write("eval", row)
 
-        def show(score: EpisodeScore) -> None:
-            nonlocal ended
-            ended += 1
-            self.console.progress(self.step, p.learner.updates, f"evaluating {ended}/{total}")
-
-        p.evaluator.refresh()
-        scores = p.evaluator.run(episodes=episodes, on_episode=show, should_stop=should_stop)
-        self.last_eval = self.step
-        self._log_evaluation(counters, scores)
-
-    def _begin_evaluation(self) -> None:
-        """Of the agent as it is now, beside the training that goes on."""
-        p = self.parts
-        p.learner.check_finite(self.step)
-        p.evaluator.refresh()
-        self._evaluation = BackgroundEvaluation(p.evaluator, self._episodes(False), self.counters())
-        self.last_eval = self.step
-
-    def _finish_evaluation(self) -> None:
-        if self._evaluation is not None:
-            evaluation, self._evaluation = self._evaluation, None
-            self._log_evaluation(evaluation.counters, evaluation.result())
-
-    def _episodes(self, last: bool) -> int:
-        e = self.config.experiment
-        episodes = e.num_final_eval_episodes if last else e.num_eval_episodes
-        assert episodes is not None
-        return episodes
-
-    def _log_evaluation(self, counters: dict[str, int], scores: list[EpisodeScore]) -> None:
-        tasks = self.parts.env.tasks
-        result = {**counters, **summarise(scores, tasks)}
-        self.evaluations.append(result)
-        row = {**counters, "episode_reward": result["return"], "success": result["success"]}
-        for i, task in enumerate(tasks):
-            row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
-            row[f"success_env_index_{i}"] = result["per_task"][task]["success"]
-        self.logger.write("eval", {**row, "protocol": self.config.experiment.protocol})
-        self._write_results()
-
-    def _write_results(self) -> None:
-        header = {"format": 1, "protocol": self.config.experiment.protocol, "tasks": list(self.parts.env.tasks)}
-        write_json(self.run.path / "results.json", {**header, "evaluations": self.evaluations})
+    def _show(self, doing: str) -> None:
+        self.console.progress(self.step, self.parts.learner.updates, doing)
 
     def _note_status(self, status: str, **more: Any) -> None:
         minutes = self._minutes() if hasattr(self, "_clock") else self.minutes
@@ -249,7 +191,7 @@ class Experiment:
         sums, counts = p.learner.state()
         counters = {
             **self.counters(),
-            "last_eval": self.last_eval,
+            "last_eval": self.evaluations.last,
             "last_log": self.last_log,
             "episodes_ended": self.episodes_ended,
             "finished": [list(episode) for episode in self.finished],
@@ -284,23 +226,16 @@ class Experiment:
         p.learner.updates = c["updates"]
         p.collector.set_state(saved.collector)
         p.rewards.set_state(saved.rewards)
-        self.step, self.last_eval, self.last_log = c["step"], c["last_eval"], c["last_log"]
+        self.step, self.last_log = c["step"], c["last_log"]
         self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
         self.finished = [Episode(*episode) for episode in c["finished"]]
         self.owed = c.get("owed", 0)
         self.log_lengths = c["log_lengths"]
-        self.evaluations = self._results_until(c["last_eval"])
-        self._write_results()
+        self.evaluations.restore(c["last_eval"])
         self.notes.append(f"Going on from step {self.step:,}.")
         if not p.replay.written and self.step:
             self.notes.append("Replay was not saved (experiment.save.buffer.should_save=false): it starts empty.")
         return True
-
-    def _results_until(self, step: int) -> list[dict[str, Any]]:
-        path = self.run.path / "results.json"
-        if not path.is_file():
-            return []
-        return [r for r in read_json(path)["evaluations"] if r["step"] <= step]
 
     # ---- places to talk to
 

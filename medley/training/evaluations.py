@@ -1,0 +1,102 @@
+"""The evaluations of one run: when they are due, the one under way, those made, and results.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from medley.config.schema import ExperimentConfig
+from medley.files import read_json, write_json
+from medley.training.background import BackgroundEvaluation
+from medley.training.evaluator import EpisodeScore, Evaluator, summarise
+
+Log = Callable[[dict[str, Any]], None]
+
+
+class Evaluations:
+    """`last` is the step of the newest evaluation that was made or begun; -1 if there was none."""
+
+    def __init__(self, options: ExperimentConfig, evaluator: Evaluator, path: Path) -> None:
+        self.options, self.evaluator, self.path = options, evaluator, path
+        self.tasks = evaluator.env.tasks
+        self.last = -1
+        self.made: list[dict[str, Any]] = []
+        self._under_way: BackgroundEvaluation | None = None
+
+    def due(self, step: int, done: bool) -> bool:
+        if done:
+            return self.last < step
+        if step == 0:
+            return self.options.eval_at_start and self.last < 0
+        every = self.options.eval_freq
+        return bool(every) and step // every > max(self.last, 0) // every  # type: ignore[operator]
+
+    def make(
+        self,
+        counters: dict[str, int],
+        last: bool,
+        log: Log,
+        show: Callable[[str], None],
+        should_stop: Callable[[], bool],
+    ) -> None:
+        """Here and now, of the agent as it is. Raises Interrupted if it is asked to stop."""
+        episodes, ended = self._episodes(last), 0
+        total = episodes * len(self.tasks)
+
+        def count(score: EpisodeScore) -> None:
+            nonlocal ended
+            ended += 1
+            show(f"evaluating {ended}/{total}")
+
+        self.evaluator.refresh()
+        scores = self.evaluator.run(episodes, on_episode=count, should_stop=should_stop)
+        self.last = counters["step"]
+        self._record(counters, scores, log)
+
+    def begin(self, counters: dict[str, int]) -> None:
+        """Of the agent as it is now, beside the training that goes on."""
+        self.evaluator.refresh()
+        self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters)
+        self.last = counters["step"]
+
+    def finish(self, log: Log, wait: bool = True) -> None:
+        """Record the one under way, if there is one; without `wait` only if it has ended."""
+        if self._under_way is not None and (wait or self._under_way.done()):
+            evaluation, self._under_way = self._under_way, None
+            self._record(evaluation.counters, evaluation.result(), log)
+
+    def abandon(self) -> None:
+        if self._under_way is not None:
+            self._under_way.abandon()
+
+    @property
+    def progress(self) -> str | None:
+        """How far the one under way is."""
+        return None if self._under_way is None else self._under_way.ended
+
+    def restore(self, last: int) -> None:
+        """What results.json holds up to step `last`."""
+        self.last = last
+        before = read_json(self.path)["evaluations"] if self.path.is_file() else []
+        self.made = [result for result in before if result["step"] <= last]
+        self._write()
+
+    def _episodes(self, last: bool) -> int:
+        episodes = self.options.num_final_eval_episodes if last else self.options.num_eval_episodes
+        assert episodes is not None
+        return episodes
+
+    def _record(self, counters: dict[str, int], scores: list[EpisodeScore], log: Log) -> None:
+        result = {**counters, **summarise(scores, self.tasks)}
+        self.made.append(result)
+        row = {**counters, "episode_reward": result["return"], "success": result["success"]}
+        for i, task in enumerate(self.tasks):
+            row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
+            row[f"success_env_index_{i}"] = result["per_task"][task]["success"]
+        log({**row, "protocol": self.options.protocol})
+        self._write()
+
+    def _write(self) -> None:
+        header = {"format": 1, "protocol": self.options.protocol, "tasks": list(self.tasks)}
+        write_json(self.path, {**header, "evaluations": self.made})
