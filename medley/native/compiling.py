@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 from functools import cache
@@ -15,6 +16,8 @@ from numba import types
 _config: Any = numba.config
 _KEPT = 4  # versions of compiled code
 _SHARED = Path(__file__).resolve().parent
+_WHAT = {"metaworld": "simulator", "native": "updates"}
+_log = logging.getLogger(__name__)
 
 
 def cache_root() -> Path:
@@ -31,6 +34,9 @@ def _code_folder(home: Path, depends_on: str) -> str | None:
         digest.update(file.read_bytes())
     root = Path(_config.CACHE_DIR) if _config.CACHE_DIR else cache_root()
     folder = root / f"{home.name}-code-{digest.hexdigest()[:16]}"
+    if not folder.exists():
+        what = _WHAT.get(home.name, home.name)
+        _log.warning("First use on this machine: the %s will be compiled, which takes up to half a minute.", what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -1,0 +1,66 @@
+"""The benchmarks run, and their figures mean what they say. How fast anything is, is not tested."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medley.bench import train, update
+
+SMALL = [
+    "env.threads=1",
+    "agent.actor.hidden_dim=16",
+    "agent.critic.hidden_dim=16",
+    "replay_buffer.batch_size=40",
+    "experiment.init_steps=20",
+    "setup.device=cpu",
+]
+
+
+def test_a_whole_run_is_measured_from_its_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated = ["experiment.eval_freq=50", "experiment.num_eval_episodes=1", "env.horizon=20"]
+    figures = train._medley(1.0, [*SMALL, *evaluated])
+    assert figures["seconds"] >= 1.0
+    assert figures["evaluations"] >= 1
+    # One update per step of every task, from init_steps on: the two rates must agree.
+    assert figures["medley_sps"] == pytest.approx(10 * figures["medley_ups"], rel=0.05)
+    assert figures["device"] == "cpu"
+
+
+def test_the_table_ends_with_one_json_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"medley_sps": 300.0, "medley_ups": 30.0, "device": "cpu"}
+    monkeypatch.setattr(train, "_medley", lambda seconds, options: dict(own))
+    monkeypatch.setattr(train, "_stable_baselines3", lambda seconds: {"sb3_sps": 100.0, "sb3_ups": 10.0})
+    assert train.bench(1.0, True, [])["ratio"] == 3.0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["ratio"] == 3.0
+    monkeypatch.setattr(train, "_medley", lambda seconds, options: {**own, "device": "cuda"})
+    assert train.bench(1.0, False, [])["ratio_published"] == round(300 / 1438, 2)
+
+
+def test_ratios_are_medians_of_rounds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A machine that changes its speed between rounds changes no ratio."""
+    calls: dict[str, int] = {}
+    speeds = {"medley": 30.0, "stable_baselines3": 10.0, "sbx": 15.0, "ceiling": 40.0}
+
+    def side(name: str) -> Any:
+        def run(count: int) -> None: ...
+
+        run.__name__ = name
+        return run
+
+    def rate(run: Any, seconds: float) -> float:
+        calls[run.__name__] = calls.get(run.__name__, 0) + 1
+        slow = 2.0 if calls[run.__name__] > 5 else 1.0
+        return speeds[run.__name__] / slow
+
+    monkeypatch.setattr(update, "_peer", lambda package: (side(package), side(package)))
+    monkeypatch.setattr(update, "_medley", lambda folder: (side("medley"), side("medley"), side("ceiling")))
+    monkeypatch.setattr(update, "_rate", rate)
+    result = update.bench(1.0, True)
+    assert (result["ratio"], result["ratio_sbx"], result["ratio_updates"]) == (3.0, 2.0, 3.0)
+    assert len(result["rounds"]["medley_sps"]) == update.ROUNDS
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
