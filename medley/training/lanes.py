@@ -32,6 +32,10 @@ class Plan:
         self._find_stages()
         for stage in range(max(self.stage.values(), default=-1) + 1):
             self._find_lanes([node for node, at in self.stage.items() if at == stage])
+        self._give_everyone_own_views()
+
+    def place(self, node: fx.Node) -> int:
+        return 100 * self.stage[node] + self.lane[node]
 
     def _find_stages(self) -> None:
         """A new stage begins where a product reads what was changed before it (the critic, after its optimiser).
@@ -53,9 +57,6 @@ class Plan:
                 changed.add(self._base[node.args[0]])
             elif is_view(node) and node.args[0] in self._base:
                 self._base[node] = self._base[node.args[0]]
-        for node in reversed(self.module.graph.nodes):  # a view of an argument belongs to whoever reads it
-            if node in self._base and node in self.stage and node.users:
-                self.stage[node] = min(self.stage.get(user, stage) for user in node.users)
 
     def _find_lanes(self, nodes: list[fx.Node]) -> None:
         chain_of = self._chains(nodes)
@@ -69,6 +70,25 @@ class Plan:
                 self.lane[node] = END
             else:
                 self.lane[node] = 1 + next(iter(chains)) if len(chains) == 1 else START
+
+    def _give_everyone_own_views(self) -> None:
+        """A view of an argument belongs to whoever reads it. Handed from one piece to another, it would be a second
+        name for memory that the other may change, and a compiler makes copies to be safe."""
+        graph: fx.Graph = self.module.graph
+        for node in reversed(list(graph.nodes)):
+            if node.op != "call_function" or node not in self._base:
+                continue
+            readers: dict[int, list[fx.Node]] = {}
+            for user in node.users:
+                readers.setdefault(self.place(user), []).append(user)
+            for i, (place, users) in enumerate(sorted(readers.items())):
+                own = node
+                if i:
+                    with graph.inserting_after(node):
+                        own = graph.node_copy(node, lambda n: n)
+                    for user in users:
+                        user.replace_input_with(node, own)
+                self.stage[own], self.lane[own] = divmod(place, 100)
 
     def _chains(self, nodes: list[fx.Node]) -> dict[fx.Node, int]:
         """Products that follow from one another and from no other product, numbered by chain; the longest first."""
@@ -95,18 +115,14 @@ class Plan:
 def split(module: fx.GraphModule) -> fx.GraphModule:
     """One submodule per stage and lane, named `submod_<100 * stage + lane>`, in an order that can be run."""
     plan = Plan(module)
-
-    def place(node: fx.Node) -> int:
-        return 100 * plan.stage[node] + plan.lane[node]
-
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     nodes = list(module.graph.nodes)
     ordered = [n for n in nodes if n.op == "placeholder"]
-    ordered += sorted((n for n in nodes if n.op == "call_function"), key=place)  # a stable sort
+    ordered += sorted((n for n in nodes if n.op == "call_function"), key=plan.place)  # a stable sort
     ordered += [n for n in nodes if n.op == "output"]
     for node in ordered:
         copies[node] = graph.node_copy(node, lambda n: copies[n])
-    places = {copies[node]: place(node) for node in plan.stage}
+    places = {copies[node]: plan.place(node) for node in plan.stage}
     sorted_module = fx.GraphModule(module, graph)
     return split_module(sorted_module, module, lambda node: places[node], keep_original_order=True)
 

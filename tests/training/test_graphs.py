@@ -86,6 +86,32 @@ def test_chains_that_do_not_need_one_another_get_lanes() -> None:
         assert not any(changes_first(node) for node in lane.graph.nodes)
 
 
+def test_no_piece_hands_over_views_of_arguments() -> None:
+    """They would be second names for memory that another piece changes."""
+    seed = make_seed()
+    seed.set_traceable()
+    seed.update("all", seed.draw("all"))
+    module, tensors = trace(seed, "all")
+    known = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    whole = split(module)
+
+    class Watch(torch.fx.Interpreter):
+        handed = 0
+
+        def call_module(self, target: Any, args: Any, kwargs: Any) -> Any:
+            out = super().call_module(target, args, kwargs)
+            for value in out if isinstance(out, tuple) else (out,):
+                if isinstance(value, torch.Tensor):
+                    self.handed += 1
+                    assert value.untyped_storage().data_ptr() not in known
+            return out
+
+    watch = Watch(whole)
+    with torch.no_grad():
+        watch.run(*tensors, *seed.draw("all"))
+    assert watch.handed > 3
+
+
 def test_long_sums_are_divided() -> None:
     eager, traced = (make_seed(rows=512) for _ in range(2))
     traced.set_traceable()
