@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from medley.config.load import load_config
 from medley.errors import ConfigError
@@ -84,6 +85,27 @@ def test_chains_that_do_not_need_one_another_get_lanes() -> None:
     assert pieces.keys() >= {START, END}
     for lane in lanes:
         assert not any(changes_first(node) for node in lane.graph.nodes)
+
+
+def test_a_chain_that_reads_a_change_stays_behind_it() -> None:
+    """Statistics are updated and then used on the way into a chain of products: the chain may not overtake them."""
+
+    def update(x: torch.Tensor, w: torch.Tensor, statistic: torch.Tensor, out: torch.Tensor) -> None:
+        one = torch.relu(x @ w) @ w @ w
+        statistic.add_(1)
+        two = torch.relu((x * statistic) @ w) @ w
+        three = torch.relu((x + 1) @ w) @ w
+        out.copy_(one + two + three)
+
+    inputs = [torch.randn(3, 3, generator=torch.Generator().manual_seed(i)) for i in range(4)]
+    expected, got = [x.clone() for x in inputs], [x.clone() for x in inputs]
+    module = make_fx(update)(*(x.clone() for x in inputs))
+    update(*expected)
+    pieces = split(module)
+    assert len(list(pieces.children())) > 2
+    pieces(*got)
+    for one, two in zip(expected, got, strict=True):
+        torch.testing.assert_close(one, two)
 
 
 def test_no_piece_hands_over_views_of_arguments() -> None:
