@@ -69,9 +69,9 @@ class Compiler:
         finally:
             _config.CACHE_DIR = before
 
-    def c_function(self, function: Any, *arguments: Any) -> int:
-        """The address of `function`, compiled for C callers: `void f(arguments...)`; records go by their address."""
-        signature = types.void(*arguments)
-        result: Any = self(function, signature).overloads[signature.args]
-        address: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+    def c_function(self, function: Any, *arguments: Any, result: Any = types.void) -> int:
+        """The address of `function`, compiled for C callers: `result f(arguments...)`; records go by their address."""
+        signature = result(*arguments)
+        made: Any = self(function, signature).overloads[signature.args]
+        address: int = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
         return address

@@ -39,6 +39,12 @@ def _threads_for_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medley.agents.native.learner.ROWS_PER_THREAD", 1)
 
 
+@pytest.fixture(params=["tiles", "blas"])
+def either_product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tiles and with BLAS, whatever suits this machine: tiles compile for all, to slower code."""
+    monkeypatch.setattr("medley.agents.native.memory.has_wide_vectors", lambda: request.param == "tiles")
+
+
 def options(**changes: Any) -> SACConfig:
     o = SACConfig(name="sac", builder="sac", critic_tau=0.1, init_temperature=0.3)
     o.actor.hidden_dim, o.actor.num_layers = 20, 2
@@ -126,6 +132,7 @@ def compare(o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, ma
 # ---- the numbers
 
 
+@pytest.mark.usefixtures("either_product")
 @pytest.mark.parametrize("alpha_per_task", [False, True])
 @pytest.mark.parametrize("task_input", ["one_hot", "none"])
 @pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
@@ -154,22 +161,34 @@ def test_options_equal_eager(trunk: str, changes: dict[str, Any]) -> None:
     compare(options(trunk=trunk, **changes), updates=12)
 
 
+@pytest.mark.usefixtures("either_product")
 @pytest.mark.parametrize("threads", [1, 2, 3, 5])
 @pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
 def test_any_number_of_threads(trunk: str, threads: int) -> None:
     compare(options(trunk=trunk), threads, rows=7)
 
 
+@pytest.mark.usefixtures("either_product")
 def test_fewer_rows_than_threads() -> None:
     for threads in (3, 5):
         compare(options(), threads, updates=5, rows=1)
 
 
+@pytest.mark.usefixtures("either_product")
 def test_one_task_with_a_batch_and_network_of_real_size() -> None:
     o = options(actor__hidden_dim=256, critic__hidden_dim=256, critic__num_layers=2)
     compare(o, updates=5, rows=256, mask=np.ones((1, 4), dtype=bool))
 
 
+@pytest.mark.usefixtures("either_product")
+@pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
+@pytest.mark.parametrize(("actor", "critic", "rows", "threads"), [(24, 40, 19, 2), (33, 17, 20, 3), (72, 400, 3, 1)])
+def test_odd_widths(trunk: str, actor: int, critic: int, rows: int, threads: int) -> None:
+    o = options(trunk=trunk, actor__hidden_dim=actor, critic__hidden_dim=critic)
+    compare(o, threads, updates=6, rows=rows)
+
+
+@pytest.mark.usefixtures("either_product")
 def test_many_action_dimensions() -> None:
     compare(options(), updates=12, mask=np.arange(2 * 21).reshape(2, 21) % 5 > 0)
 
@@ -195,6 +214,7 @@ def test_a_tau_of_one_copies_the_critic() -> None:
         assert torch.equal(value, one.target.state_dict()[name]), name
 
 
+@pytest.mark.usefixtures("either_product")
 @pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
 def test_equals_the_float64_reference(trunk: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TASKS": TASKS, "ROWS": 6, "OBS": OBS, "ACT": ACT, "MASK": MASK}.items():
@@ -223,6 +243,7 @@ def test_equals_the_float64_reference(trunk: str, monkeypatch: pytest.MonkeyPatc
                 assert gap < 1e-5, f"{name} differs by {gap} after update {n}"
 
 
+@pytest.mark.usefixtures("either_product")
 def test_what_is_not_finite_does_not_get_lost() -> None:
     for field in ("obs", "action", "reward", "next_obs"):
         one = agent(options())
@@ -234,6 +255,7 @@ def test_what_is_not_finite_does_not_get_lost() -> None:
         assert not torch.isfinite(one.state_dict()["critic.hidden.1.weight"]).all()
 
 
+@pytest.mark.usefixtures("either_product")
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize("bounding", ["clamp", "tanh"])
 @pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
@@ -299,6 +321,7 @@ def test_rows_read_from_replay_are_those_of_sample(n_step: int, uniform: bool, s
 # ---- state
 
 
+@pytest.mark.usefixtures("either_product")
 def test_saved_and_loaded_agents_go_on_bit_for_bit() -> None:
     one, two = agent(options()), agent(options(), seed=5)
     first, second = native(one), native(two)
@@ -379,6 +402,7 @@ def test_teams_are_let_go_with_their_owner() -> None:
     def count() -> int:
         return sum(thread.name.startswith("medley-") for thread in threading.enumerate())
 
+    time.sleep(0.1)  # until those of other tests have gone
     before = count()
     compiled = native(agent(options()), 4)
     compiled.update(batch(0), "all")

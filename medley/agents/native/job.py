@@ -7,7 +7,8 @@ from typing import Any
 import numba
 import numpy as np
 
-from medley.agents.native.mlp import OPTIMIZER, SETTING
+from medley.agents.native.descent import OPTIMIZER
+from medley.agents.native.mlp import SETTING
 
 _I, _F = np.int64, np.float32
 JOB = np.dtype(

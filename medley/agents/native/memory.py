@@ -11,8 +11,9 @@ from torch import Tensor
 
 from medley.agents.native.blas import NARROW, Blas
 from medley.agents.native.job import JOB
-from medley.agents.native.machine import FLOAT
 from medley.agents.native.mlp import LAYER, PARAMETER, TARGET
+from medley.agents.native.tiles import WIDTH, tiles
+from medley.agents.native.vectors import has_wide_vectors
 from medley.native.workers import aligned
 from medley.nn.optimizer import Optimizer
 from medley.nn.stacked import StackedLinear
@@ -31,7 +32,7 @@ class Memory:
         self._kept: list[Any] = []
         self.job = job = np.zeros((), JOB)
         self.address = job.ctypes.data
-        job["sgemm"], job["threads"] = blas.sgemm, threads
+        job["sgemm"], job["tiles"], job["threads"] = blas.sgemm, tiles() if has_wide_vectors() else 0, threads
         mask = self._keep(agent.action_mask[:, 0].contiguous())
         self.tasks, self.actions = mask.shape
         self.rows, self.per_task = self.tasks * per_task, per_task
@@ -44,11 +45,11 @@ class Memory:
         self._inputs(int(actor[0]["inputs"]), agent.task_input())
         self._columns(self.actions, "action", "squashed", "spread", "bounded")
         self.noise = self._tensor("noise", self.actions)
-        widest = max(self.rows, int(job["stride"]), int(actor["inputs"].max()))
+        widest = max(self.rows, int(job["stride"]), _widest(actor))
         if learning:
             widest = max(widest, self._learning(agent, actor))
-        job["scratch_size"] = FLOAT * NARROW * widest
-        job["scratch"] = self._zeros(threads, NARROW * widest).ctypes.data
+        scratch = self._zeros(threads, max(NARROW, WIDTH) * widest)  # some columns of whatever there is
+        job["scratch"], job["scratch_size"] = scratch.ctypes.data, scratch.strides[0]
 
     def _learning(self, agent: SAC, actor: Array) -> int:
         o, job = agent.options, self.job
@@ -80,7 +81,7 @@ class Memory:
         order[:] = np.arange(self.rows)
         job["order"], job["chosen"] = order.ctypes.data, self._zeros(2, self.rows, kind=np.int64).ctypes.data
         job["squares"] = self._zeros(int(job["threads"]), kind=np.float64).ctypes.data
-        return int(critic["inputs"].max())
+        return _widest(critic)
 
     def _inputs(self, width: int, labels: Tensor | None) -> None:
         """What the networks see: the observation, the task's label (written here, once), and room for the action."""
@@ -151,6 +152,10 @@ def stacked_layers(network: Trunk) -> list[StackedLinear]:
 
 def _index(optimizer: Optimizer, parameter: Tensor) -> int:
     return [p.data_ptr() for p in optimizer.parameters].index(parameter.data_ptr())
+
+
+def _widest(layers: Array) -> int:
+    return int(max(layers["inputs"].max(), layers["outputs"].max()))
 
 
 def _without_deltas(layers: Array) -> Array:

@@ -1,31 +1,20 @@
-"""Stacked layers in compiled code: forward, backward, gradients and Adam, each on one thread's share.
+"""Stacked layers in compiled code: forward, backward and gradients, each on one thread's share.
 
 A network is a row of LAYER records; the last is linear, those before it end in a ReLU. Activations and their
 gradients ("deltas") are [members, rows, out]. Forward and backward divide the rows between threads; the
-gradients of the weights, and Adam, divide the weights: nothing has to be summed up between threads.
+gradients of the weights divide the weights: nothing has to be summed up between threads.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numba
 import numpy as np
 from numba import carray  # type: ignore[attr-defined]
 
-from medley.agents.native.blas import product
-from medley.agents.native.machine import (
-    FLOAT,
-    HALF,
-    ONE,
-    ZERO,
-    compiled,
-    doubles,
-    floats,
-    longs,
-    vectorised,
-)
+from medley.agents.native.machine import FLOAT, ONE, ZERO, compiled, floats, longs, vectorised
+from medley.agents.native.products import back, gradient_of, linear, sum_of_squares
 from medley.native.intrinsics import void_pointer
 
 _I = np.int64
@@ -48,8 +37,8 @@ layer_type = numba.from_dtype(LAYER)
 PARAMETER, GRADIENT, MEAN, SQUARE, TARGET = range(5)
 
 
-# What all passes need to know about the batch and the machine.
-SETTING = [("rows", _I), ("per_task", _I), ("sgemm", _I)]
+# What all passes need to know about the batch and the machine: sgemm is for machines where `tiles` is 0.
+SETTING = [("rows", _I), ("per_task", _I), ("tiles", _I), ("sgemm", _I)]
 
 
 @compiled
@@ -71,25 +60,6 @@ def dot(a: int, b: int, count: int) -> Any:
     for i in range(count):
         total += x[i] * y[i]
     return total
-
-
-@compiled
-def _bias_and_relu(values: int, bias: int, rows: int, width: int) -> None:
-    b = floats(bias, width)
-    for r in range(rows):
-        h = floats(values + FLOAT * r * width, width)
-        for j in range(width):
-            v = h[j] + b[j]
-            h[j] = ZERO if v <= ZERO else v  # NaN stays NaN
-
-
-@compiled
-def _add_bias(values: int, bias: int, rows: int, width: int) -> None:
-    b = floats(bias, width)
-    for r in range(rows):
-        h = floats(values + FLOAT * r * width, width)
-        for j in range(width):
-            h[j] += b[j]
 
 
 @compiled
@@ -119,20 +89,10 @@ def forward(s: Any, layers: Any, member: int, x: int, stride: int, first: int, l
             if m == 1 and i == len(layers) - 1:
                 _one_output(values, source, weight, bias, end - at, n)
             else:
-                product(s.sgemm, 0, 0, end - at, m, n, source, stride, weight, m, values, m, scratch)
-                if i < len(layers) - 1:
-                    _bias_and_relu(values, bias, end - at, m)
-                else:
-                    _add_bias(values, bias, end - at, m)
+                relu = i < len(layers) - 1
+                linear(s, relu, end - at, n, m, source, stride, weight, bias, values, scratch)
             at = end
         x, stride = layer.values + FLOAT * member * s.rows * m, m
-
-
-@compiled
-def _keep_active(deltas: int, values: int, width: int) -> None:
-    d, h = floats(deltas, width), floats(values, width)
-    for j in range(width):
-        d[j] = d[j] if h[j] > ZERO else ZERO
 
 
 @compiled
@@ -167,19 +127,8 @@ def backward(s: Any, layers: Any, member: int, order: int, first: int, count: in
                     _from_one_output(deltas + FLOAT * k * n, values + FLOAT * row[k] * n, weight, scale[k], n)
             else:
                 a, c = above + FLOAT * at * m, deltas + FLOAT * at * n
-                product(s.sgemm, 0, 1, end - at, n, m, a, m, weight, m, c, n, scratch)
-                for k in range(at, end):
-                    _keep_active(deltas + FLOAT * k * n, values + FLOAT * row[k] * n, n)
+                back(s, end - at, n, m, a, weight, c, values, order + 8 * at, scratch)
             at = end
-
-
-@vectorised
-def _sum_of_squares(address: int, count: int) -> Any:
-    x = floats(address, count)
-    total = ZERO
-    for i in range(count):
-        total += x[i] * x[i]
-    return total
 
 
 @compiled
@@ -215,10 +164,9 @@ def gradients(s: Any, layers: Any, x: int, stride: int, number: int, threads: in
                 d = floats(deltas, rows)
                 for r in range(rows):
                     _add_scaled(gradient, values + FLOAT * r * stride, d[r], end - at)
+                squares += sum_of_squares(gradient, end - at)
             else:
-                product(s.sgemm, 1, 0, end - at, m, rows, values, stride, deltas, m, gradient, m, scratch)
-            for r in range(at, end):
-                squares += _sum_of_squares(layer.weight[GRADIENT] + FLOAT * r * m, m)
+                squares += gradient_of(s, rows, end - at, m, values, stride, deltas, gradient, scratch)
             at = end
         at, last = share(matrices * m, number, threads)
         while at < last:
@@ -229,68 +177,7 @@ def gradients(s: Any, layers: Any, x: int, stride: int, number: int, threads: in
             floats(gradient, end - at)[:] = ZERO
             for r in range(first, first + rows):
                 _add_scaled(gradient, layer.deltas + FLOAT * (r * m + k), ONE, end - at)
-            squares += _sum_of_squares(gradient, end - at)
+            squares += sum_of_squares(gradient, end - at)
             at = end
         x, stride = layer.values, m
     return squares
-
-
-OPTIMIZER = np.dtype(
-    [
-        ("lr", _I),  # address of a double
-        ("beta1", np.float64),
-        ("beta2", np.float64),
-        ("eps", np.float64),
-    ],
-    align=True,
-)
-
-
-@compiled
-def adam(o: Any, step: Any, factor: Any, addresses: Any, at: int, count: int) -> None:
-    """torch._fused_adam_ on part of one tensor; gradients are multiplied by `factor` first."""
-    skip = FLOAT * at
-    p, g = floats(addresses[PARAMETER] + skip, count), floats(addresses[GRADIENT] + skip, count)
-    mean, square = floats(addresses[MEAN] + skip, count), floats(addresses[SQUARE] + skip, count)
-    size = np.float32(doubles(o.lr, 1)[0] / (1.0 - o.beta1**step))
-    root = np.float32(math.sqrt(1.0 - o.beta2**step))
-    eps, beta2 = np.float32(o.eps), np.float32(o.beta2)
-    a, b = np.float32(1.0 - o.beta1), np.float32(1.0 - o.beta2)
-    for i in range(count):
-        gradient = g[i] * factor
-        m = mean[i] + a * (gradient - mean[i])
-        v = square[i] * beta2 + b * gradient * gradient
-        mean[i], square[i] = m, v
-        p[i] -= size * m / (np.float32(math.sqrt(v)) / root + eps)
-
-
-@compiled
-def _follow(target: int, source: int, tau: Any, count: int) -> None:
-    """torch.lerp, which takes its second form from one half on: tau = 1 copies."""
-    t, p = floats(target, count), floats(source, count)
-    if tau < HALF:
-        for i in range(count):
-            t[i] += tau * (p[i] - t[i])
-    else:
-        for i in range(count):
-            t[i] = p[i] - (p[i] - t[i]) * (ONE - tau)
-
-
-@compiled
-def descend(layers: Any, o: Any, step: Any, factor: Any, tau: Any, number: int, threads: int) -> None:
-    """One thread's share of Adam's step, the same weights as in `gradients`; with tau > 0 targets follow."""
-    for i in range(len(layers)):
-        layer = layers[i]
-        matrices = layer.members * layer.tasks
-        first, last = share(matrices * layer.inputs, number, threads)
-        at, count = first * layer.outputs, (last - first) * layer.outputs
-        adam(o, step, factor, layer.weight, at, count)
-        if tau > ZERO:
-            _follow(layer.weight[TARGET] + FLOAT * at, layer.weight[PARAMETER] + FLOAT * at, tau, count)
-        at, last = share(matrices * layer.outputs, number, threads)
-        adam(o, step, factor, layer.bias, at, last - at)
-        if tau > ZERO:
-            _follow(layer.bias[TARGET] + FLOAT * at, layer.bias[PARAMETER] + FLOAT * at, tau, last - at)
-        if number == 0:
-            floats(layer.steps[0], 1)[0] = step
-            floats(layer.steps[1], 1)[0] = step

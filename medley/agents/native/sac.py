@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from medley.agents.native.descent import adam, descend, rates
 from medley.agents.native.job import (
     ACTOR_LOSS,
     ACTOR_NORM,
@@ -37,16 +38,7 @@ from medley.agents.native.machine import (
     floats,
     longs,
 )
-from medley.agents.native.mlp import (
-    adam,
-    backward,
-    descend,
-    dot,
-    forward,
-    gradients,
-    network,
-    share,
-)
+from medley.agents.native.mlp import backward, dot, forward, gradients, network, share
 from medley.agents.native.team import barrier
 
 LOG_2, LOG_SQRT_2PI = np.float32(math.log(2)), np.float32(0.5 * math.log(2 * math.pi))
@@ -116,10 +108,10 @@ def _sample(j: Any, out: int, noise: int, action: int, stride: int, row: int) ->
             bounded[d] = ONE if raw == log_std else ZERO
         spread[d] = np.float32(math.exp(log_std)) * epsilon[d]
         u = given[d] + spread[d]
-        small = np.float32(math.expm1(-TWO * abs(u)))  # e^-2|u| - 1: tanh and softplus without cancellation
+        small = np.float32(math.expm1(-TWO * abs(u)))  # e^-2|u| - 1: tanh without cancellation
         tanh = (small if u < ZERO else -small) / (TWO + small)
         squashed[d] = tanh
-        softplus = (ZERO if u > ZERO else -TWO * u) + np.float32(math.log1p(ONE + small))
+        softplus = (ZERO if u > ZERO else -TWO * u) + np.float32(math.log(TWO + small))
         density = -HALF * epsilon[d] * epsilon[d] - log_std - LOG_SQRT_2PI - TWO * (LOG_2 - u - softplus)
         log_prob += density * mask[d]
         a[d] = tanh * mask[d]
@@ -291,7 +283,7 @@ def _temperature(j: Any, step: Any) -> None:
         gradient[i] -= gap
         loss -= log_alpha[i] * gap
     floats(j.metrics, len(NUMBERS))[ALPHA_LOSS] = loss
-    adam(j.alpha_optimizer, step, ONE, j.log_alpha, 0, j.alphas)
+    adam(rates(j.alpha_optimizer, step, ONE), j.log_alpha, 0, j.alphas)
     floats(j.alpha_step, 1)[0] = step
 
 
