@@ -121,7 +121,7 @@ def compare(o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, ma
             scale = max(1.0, float(value.abs().max()))
             assert torch.allclose(value, got[name], atol=2e-4 * scale), f"{name}, update {n}: {value}, {got[name]}"
         if n == 0:
-            assert_alike(eager, other, 2e-6, "after one update")
+            assert_alike(eager, other, 5e-6, "after one update")
     assert_alike(eager, other, 5e-4, f"after {updates} updates")
     for name in ("actor.", "critic.", "target."):
         moved = max(float((v - start[k]).abs().max()) for k, v in eager.state_dict().items() if k.startswith(name))
