@@ -59,6 +59,12 @@ class AgentConfig:
 class NativeUpdate(Protocol):
     """An agent's update as compiled code: the same numbers up to rounding, in the same tensors."""
 
+    metrics: Tensor  # of the last update, all in one piece
+
+    def named(self, metrics: Tensor) -> Metrics:
+        """Such a piece by names."""
+        ...
+
     def update(self, batch: Batch, phase: str) -> Metrics:
         """One update; the metrics are overwritten by the next."""
         ...

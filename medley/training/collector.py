@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,18 +40,23 @@ class Collector:
         episodes: list[Episode] = []
         drawn = self._draw(steps, explore)
         for i in range(steps):
-            actions = self._within(drawn[i]) if explore == "random" else self._sampled(act, drawn[i])
+            obs = self._by_task(self.obs).astype(np.float32)
+            if explore == "random":
+                actions = self._within(drawn[i])
+            else:
+                actions = np.asarray(act(torch.from_numpy(obs), drawn[i]).numpy())
             now = step + (i + 1) * self.env.slots_per_task
             rows = actions.reshape(self.env.num_envs, -1)
             self._check("the policy gave a non-finite action", rows, now)
             next_obs, reward, terminated, truncated, info = self.env.step(rows)
             ended = terminated | truncated
-            last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if ended.any() else next_obs
+            any_ended = bool(ended.any())
+            last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if any_ended else next_obs
             self._check("the environment gave a non-finite reward", reward, now)
             self._check("the environment gave a non-finite observation", last_obs, now)
             chunk.append(
                 Step(
-                    obs=self._by_task(self.obs).astype(np.float32),
+                    obs=obs,
                     action=actions,
                     reward=self._by_task(reward).astype(np.float32),
                     next_obs=self._by_task(last_obs).astype(np.float32),
@@ -58,7 +64,7 @@ class Collector:
                     ended=self._by_task(ended),
                 )
             )
-            if ended.any():
+            if any_ended:
                 final = info["final_info"]["episode"]
                 episodes += [
                     Episode(int(self.env.task_ids[k]), float(final["r"][k]), int(final["l"][k]), bool(final["s"][k]))
@@ -76,16 +82,12 @@ class Collector:
     def _within(self, uniform: Tensor) -> npt.NDArray[np.float32]:
         return np.asarray((uniform * 2 - 1).numpy() * self.env.action_mask[:, None, :], dtype=np.float32)
 
-    def _sampled(self, act: Act, noise: Tensor) -> npt.NDArray[np.float32]:
-        obs = torch.from_numpy(self._by_task(self.obs).astype(np.float32))
-        return np.asarray(act(obs, noise).numpy())
-
     def _by_task(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return rows.reshape(*self.shape, *rows.shape[1:])
 
     def _check(self, what: str, rows: npt.NDArray[Any], step: int) -> None:
         """NaN in, NaN for ever: stop before it reaches replay."""
-        if not np.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
+        if not math.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
             bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
             if bad.any():
                 task = self.env.tasks[self.env.task_ids[np.flatnonzero(bad)[0]]]

@@ -64,12 +64,16 @@ class NativeSAC:
         self._ring: Replay | None = None  # what the memory is set to read from
         self._tasks, self._actions = agent.action_mask.shape[0], agent.action_mask.shape[2]
         self._obs_dim = stacked_layers(agent.actor)[0].in_features - agent.task_input.width
-        self._metrics = torch.zeros(len(NUMBERS) + len(PER_TASK) * self._tasks)
-        numbers, per_task = self._metrics[: len(NUMBERS)], self._metrics[len(NUMBERS) :].view(-1, self._tasks)
-        views = dict(zip(NUMBERS, numbers, strict=True)) | dict(zip(PER_TASK, per_task, strict=True))
-        if not agent.options.learn_temperature:
-            del views["alpha_loss"]
+        self.metrics = torch.zeros(len(NUMBERS) + len(PER_TASK) * self._tasks)
+        views = self.named(self.metrics)
         self._views = {True: views, False: {name: views[name] for name in CRITIC_METRICS}}
+
+    def named(self, metrics: Tensor) -> Metrics:
+        numbers, per_task = metrics[: len(NUMBERS)], metrics[len(NUMBERS) :].view(-1, self._tasks)
+        views = dict(zip(NUMBERS, numbers, strict=True)) | dict(zip(PER_TASK, per_task, strict=True))
+        if not self.agent.options.learn_temperature:
+            del views["alpha_loss"]
+        return views
 
     # ---- learning
 
@@ -111,7 +115,7 @@ class NativeSAC:
             useful = max(1, self._tasks * per_task // ROWS_PER_THREAD)
             self._learners = Team(min(self._threads, useful), _work()[0], self._blas)
             self._memory = Memory(self.agent, self._blas, self._learners.threads, per_task)
-            self._memory.job["metrics"] = self._metrics.data_ptr()
+            self._memory.job["metrics"] = self.metrics.data_ptr()
             self._ring = None
         return self._memory
 
