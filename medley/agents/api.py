@@ -99,7 +99,7 @@ class Agent(ABC):
         without it the agent draws its own."""
 
     def policy_tensors(self) -> list[Tensor]:
-        """Everything `act` reads that learning changes."""
+        """Everything `act` reads that learning changes, where it is now: stacking seeds moves it once."""
         return [value for value in self.state_dict().values() if value.is_floating_point()]
 
     def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:

@@ -59,8 +59,8 @@ class CopyOnCPU:
     def __init__(self, agent: Agent, copy: Agent, threads: int) -> None:
         native = copy.native(threads)
         self._act: Act = copy.act if isinstance(native, str) else native.act
-        self._from, self._to = agent.policy_tensors(), copy.policy_tensors()
-        self._on_gpu = bool(self._from) and self._from[0].is_cuda
+        self._agent, self._to = agent, copy.policy_tensors()
+        self._on_gpu = any(tensor.is_cuda for tensor in agent.policy_tensors())
         if self._on_gpu:
             self._between = [torch.empty_like(t, pin_memory=True) for t in self._to]
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -70,9 +70,9 @@ class CopyOnCPU:
     def refresh(self) -> None:
         with torch.no_grad():
             if not self._on_gpu:
-                torch._foreach_copy_(self._to, self._from)
+                torch._foreach_copy_(self._to, self._agent.policy_tensors())
                 return
-            for to, source in zip(self._between, self._from, strict=True):
+            for to, source in zip(self._between, self._agent.policy_tensors(), strict=True):
                 to.copy_(source, non_blocking=True)
             self._copied.record()
             self._waiting = True
@@ -98,8 +98,7 @@ class CopyOnGPU:
     """A copy on the GPU: transfers and network as one captured graph, on a stream that goes before the updates'."""
 
     def __init__(self, agent: Agent, copy: Agent) -> None:
-        self._copy = copy
-        self._from, self._to = agent.policy_tensors(), copy.policy_tensors()
+        self._agent, self._copy, self._to = agent, copy, copy.policy_tensors()
         self._stream: Any = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         self._ready, self._done = torch.cuda.Event(), torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._captured: dict[tuple[torch.Size, bool], _Captured] = {}
@@ -108,7 +107,7 @@ class CopyOnGPU:
     def refresh(self) -> None:
         """Waits for the updates launched before it, not for those after."""
         with torch.no_grad():
-            torch._foreach_copy_(self._to, self._from)
+            torch._foreach_copy_(self._to, self._agent.policy_tensors())
         self._ready.record()
         self._stream.wait_event(self._ready)
 

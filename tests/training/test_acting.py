@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from medley.training.acting import CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
+from medley.training.stacking import side_by_side
 from tests.training.updates import ACT, OBS, TASKS, make_agent
 
 CPU = torch.device("cpu")
@@ -33,6 +34,17 @@ def test_a_copy_on_the_cpu_follows_only_when_refreshed(task_input: str) -> None:
     assert (second - agent.act(obs, noise)).abs().max() > 1e-3
     torch.testing.assert_close(copy(obs, None), second)
     assert (copy(obs, noise) - first).abs().max() > 1e-3
+
+
+def test_a_copy_finds_weights_that_were_moved() -> None:
+    """Seeds that are trained together get their tensors laid side by side after the copies were made."""
+    one, two = make_agent(), make_agent(seed=1)
+    copy = CopyOnCPU(one, make_agent(seed=9), 1)
+    for pair in zip(one.actor.parameters(), two.actor.parameters(), strict=True):
+        side_by_side(pair).mul_(1.5)
+    copy.refresh()
+    obs, noise = rows()
+    torch.testing.assert_close(copy(obs, noise), one.act(obs, noise))
 
 
 def test_the_agent_itself_needs_no_refresh() -> None:

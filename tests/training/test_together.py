@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from medley.config.load import load_config
 from medley.training import start
@@ -79,3 +82,15 @@ def test_groups_hold_seeds_of_one_configuration() -> None:
     assert sizes == [[1, 2], [3], [4]]
     same_folder = [load_config([*base, f"setup.seed={s}", "setup.save_dir=one"]) for s in (1, 2)]
     assert len(start.groups(same_folder)) == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_seeds_learn_together_on_a_gpu(tmp_path: Path) -> None:
+    """The whole way round: stacked updates, policies that follow them, evaluations beside training."""
+    options = ["env=point", "setup.seed=1,2", "experiment.seeds_together=2", "setup.device=cuda", "logger.console=none"]
+    command = [sys.executable, "-m", "medley", "train", *options, f"setup.base_path={tmp_path}", "setup.id=x"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for seed in (1, 2):
+        last = json.loads((folder_of(tmp_path, seed) / "results.json").read_text())["evaluations"][-1]
+        assert last["success"] >= 0.9, (seed, last["per_task"])
