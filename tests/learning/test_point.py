@@ -44,7 +44,7 @@ def learn(folder: Path, *words: str, seed: int = 1, steps: int = 2500) -> float:
     run.create(config)
     experiment = Experiment(config, run)
     assert experiment.train() == "finished"
-    return float(experiment.evaluations[-1]["success"])
+    return float(experiment.evaluations.made[-1]["success"])
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -52,6 +52,11 @@ def test_solves_point(tmp_path: Path, name: str) -> None:
     # A disjoint network learns every task from that task's rows alone, so it needs more of them.
     steps = {"disjoint": 5000, "task_encoder": 4000}.get(name, 2500)
     assert learn(tmp_path, *VARIANTS[name], steps=steps) >= SOLVED
+
+
+def test_solves_point_with_collecting_beside_learning(tmp_path: Path) -> None:
+    words = ["experiment.overlap=true", "experiment.eval_in_background=true", "env.slots_per_task=2"]
+    assert learn(tmp_path, *VARIANTS["multi_head"], *words, steps=3000) >= SOLVED
 
 
 def test_solves_point_with_every_option_on(tmp_path: Path) -> None:
