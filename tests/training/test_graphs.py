@@ -20,8 +20,17 @@ from tests.training.updates import PHASES, TASKS, largest_gap, make_seed
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-@pytest.mark.parametrize("trunk", ["shared", "multi_head", "disjoint"])
-@pytest.mark.parametrize("task_input", ["one_hot", "encoder"])
+@pytest.mark.parametrize(
+    ("trunk", "task_input"),
+    [
+        ("multi_head", "one_hot"),
+        ("shared", "encoder"),
+        pytest.param("disjoint", "one_hot", marks=pytest.mark.long),
+        pytest.param("shared", "one_hot", marks=pytest.mark.long),
+        pytest.param("multi_head", "encoder", marks=pytest.mark.long),
+        pytest.param("disjoint", "encoder", marks=pytest.mark.long),
+    ],
+)
 def test_a_trace_is_the_whole_update(trunk: str, task_input: str) -> None:
     """Sampling, backward passes, clipping, Adam, targets, metrics: nothing happens outside the traced graph."""
     eager, traced = (make_seed(trunk=trunk, task_input=task_input) for _ in range(2))

@@ -25,13 +25,12 @@ def traceable(seed: int, **changes: Any) -> Seed:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"trunk": "shared"},
-        {"trunk": "multi_head"},
-        {"trunk": "disjoint"},
+        pytest.param({"trunk": "shared"}, marks=pytest.mark.long),
+        pytest.param({"trunk": "disjoint"}, marks=pytest.mark.long),
+        pytest.param({"grad_clip": 0.01}, marks=pytest.mark.long),
+        pytest.param({"n_step": 3}, marks=pytest.mark.long),
         {"task_input": "encoder"},
-        {"grad_clip": 0.01},
         {"alpha_per_task": False, "uniform": True},
-        {"n_step": 3},
     ],
     ids=str,
 )
