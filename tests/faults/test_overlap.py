@@ -55,7 +55,16 @@ def delays(learn: float, collect: float, evaluate: float) -> Callable[[], None]:
     return prepare
 
 
-@pytest.mark.parametrize("slow", [(0.02, 0.0, 0.0), (0.0, 0.02, 0.0), (0.0, 0.0, 0.02), (0.01, 0.01, 0.01)], ids=str)
+@pytest.mark.parametrize(
+    "slow",
+    [
+        pytest.param((0.02, 0.0, 0.0), marks=pytest.mark.long),
+        pytest.param((0.0, 0.02, 0.0), marks=pytest.mark.long),
+        (0.0, 0.0, 0.02),
+        (0.01, 0.01, 0.01),
+    ],
+    ids=str,
+)
 def test_timing_does_not_matter(smooth: Path, tmp_path: Path, slow: tuple[float, float, float]) -> None:
     code, text = harness.run(harness.train_words(tmp_path / "run", *OVERLAP), tmp_path, delays(*slow))
     assert code == 0, text
