@@ -91,13 +91,15 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "train", "sim"],
-        help="update: single-task learning against Stable-Baselines3 and SBX; train: a whole run on MT10; "
+        choices=["update", "learner", "train", "sim"],
+        help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
+        "train: a whole run on MT10; "
         "sim: Meta-World against Gymnasium's AsyncVectorEnv",
     )
-    p.add_argument("options", nargs="*", help="train: options of the run, like env.slots_per_task=8")
+    p.add_argument("options", nargs="*", help="learner, train: options of the run, like env.slots_per_task=8")
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
+    p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
     p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim: slots per task, one or several numbers")
     p.set_defaults(verb=_bench)
     return parser
@@ -187,6 +189,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import sim
 
         sim.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
+    elif a.what == "learner":
+        from medley.bench import learner
+
+        learner.bench(seconds=a.seconds, as_json=a.json, options=a.options, seeds=a.seeds)
     elif a.what == "train":
         from medley.bench import train
 

@@ -4,8 +4,9 @@ All sides run in this process, in turns, so that a noisy machine disturbs them a
 environment steps per second of the whole loop (act, step, store, one update), and updates per second alone.
 
 One more side is a yardstick: the same loop with the update replaced by the matrix products of a plain SAC update in
-32-bit floats, by PyTorch, with no activation, loss, optimiser or bookkeeping (`ceiling`). It is not a bound: medley's
-compiled update leaves some of these products out (the policy's gradient goes back through the smaller critic only).
+32-bit floats, by PyTorch, with no activation, loss, optimiser or bookkeeping (`products_sps`). It is not a bound:
+medley's compiled update leaves some of these products out (the policy's gradient goes back through the smaller critic
+only).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
     sb3_steps, sb3_updates = _peer("stable_baselines3")
     sbx_steps, sbx_updates = _peer("sbx")
     with TemporaryDirectory() as folder:
-        own_steps, own_updates, ceiling_steps = _medley(Path(folder))
+        own_steps, own_updates, products_steps = _medley(Path(folder))
         sides = {
             "sb3_sps": sb3_steps,
             "medley_sps": own_steps,
@@ -48,7 +49,7 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
             "sb3_ups": sb3_updates,
             "medley_ups": own_updates,
             "sbx_ups": sbx_updates,
-            "ceiling_sps": ceiling_steps,
+            "products_sps": products_steps,
         }
         print("warming up", flush=True)
         for run in (sb3_steps, sbx_steps, own_steps):
@@ -71,7 +72,7 @@ def bench(seconds: float, as_json: bool) -> dict[str, Any]:
         "ratio_sbx": ratio("medley_sps", "sbx_sps"),
         "ratio_updates": ratio("medley_ups", "sb3_ups"),
         "ratio_updates_sbx": ratio("medley_ups", "sbx_ups"),
-        "ceiling_ratio": ratio("ceiling_sps", "sb3_sps"),
+        "products_ratio": ratio("products_sps", "sb3_sps"),
         "rounds": {name: [round(v, 1) for v in values] for name, values in figures.items()},
         "task": "reach",
         "batch": 256,
@@ -93,7 +94,7 @@ def _print_table(r: dict[str, Any]) -> None:
     ):
         sb3, sbx = f"{r['sb3_' + key]:>10}{r[over_sb3]:>8}", f"{r['sbx_' + key]:>10}{r[over_sbx]:>8}"
         print(f"{title:24}{r['medley_' + key]:>10}{sb3}{sbx}")
-    print(f"{'bare products, steps/s':24}{r['ceiling_sps']:>10}{'':>10}{r['ceiling_ratio']:>8}")
+    print(f"{'bare products, steps/s':24}{r['products_sps']:>10}{'':>10}{r['products_ratio']:>8}")
 
 
 def _rate(run: Callable[[int], None], seconds: float) -> float:
@@ -126,13 +127,13 @@ def _medley(folder: Path) -> tuple[Callable[[int], None], Callable[[int], None],
 
     products = _matrix_products(batch=256, width=256, obs=39, action=4)
 
-    def ceiling(count: int) -> None:
+    def bare_products(count: int) -> None:
         for _ in range(count):
             chunk, _ = parts.collector.collect(parts.acting, 1, "policy", taken)
             parts.replay.add(chunk[0])
             products()
 
-    return steps, parts.learner.learn, ceiling
+    return steps, parts.learner.learn, bare_products
 
 
 def _matrix_products(batch: int, width: int, obs: int, action: int) -> Callable[[], None]:

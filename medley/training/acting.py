@@ -56,8 +56,8 @@ class OwnPolicy:
 class CopyOnCPU:
     """A copy on the CPU of an agent anywhere, by compiled code where there is some."""
 
-    def __init__(self, agent: Agent, copy: Agent, threads: int) -> None:
-        native = copy.native(threads)
+    def __init__(self, agent: Agent, copy: Agent) -> None:
+        native = copy.native(threads=1)
         self._act: Act = copy.act if isinstance(native, str) else native.act
         self._agent, self._to = agent, copy.policy_tensors()
         self._on_gpu = any(tensor.is_cuda for tensor in agent.policy_tensors())

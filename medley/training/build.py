@@ -25,7 +25,7 @@ from medley.training.graphs import GraphedUpdates
 from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Updates
 from medley.training.protocols import PROTOCOLS
 from medley.training.rewards import RewardScale
-from medley.training.tracing import Seed
+from medley.training.seed import Seed
 
 
 @dataclass
@@ -65,7 +65,7 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     tasks = len(env.tasks)
     agent_seed, replay_seed, _ = _streams(config.setup.seed)
     agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
-    if config.setup.precision == "bf16":
+    if config.setup.precision == "bf16" and device.type == "cuda":
         agent.reduce_precision()
     replay = Replay(
         tasks,
@@ -88,11 +88,20 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     on_gpu = device.type == "cuda"
     overlap = on_gpu if e.overlap is None else e.overlap
     in_background = on_gpu if e.eval_in_background is None else e.eval_in_background
-    own = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
-    copies = Copies(config, agent, spaces_of(env), device)
     evaluator = build_evaluator(config)
-    rows = len(env.tasks) * evaluator.env.slots_per_task
-    evaluator.acting = copies.make(rows, env.horizon) if on_gpu or in_background else OwnPolicy(agent, device)
+
+    def copy(rows: int, steps: int) -> Acting:
+        return copy_policy(config, agent, spaces_of(env), rows, steps, device)
+
+    acting: Acting
+    if on_gpu or overlap:
+        acting = copy(env.num_envs, e.collect_steps)
+    else:
+        acting = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
+    if on_gpu or in_background:
+        evaluator.acting = copy(evaluator.env.num_envs, evaluator.env.horizon)
+    else:
+        evaluator.acting = OwnPolicy(agent, device)
     return Parts(
         env=env,
         agent=agent,
@@ -100,7 +109,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         rewards=seed.rewards,
         collector=Collector(env, _streams(config.setup.seed)[2]),
         learner=Learner(seed, updates, env.tasks),
-        acting=copies.make(env.num_envs, e.collect_steps) if on_gpu or overlap else own,
+        acting=acting,
         evaluator=evaluator,
         device=device,
         overlap=overlap,
@@ -108,18 +117,11 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     )
 
 
-class Copies:
-    """Makes copies of a policy, where they act quickest."""
-
-    def __init__(self, config: Config, agent: Agent, spaces: Spaces, device: torch.device) -> None:
-        self.config, self.agent, self.spaces, self.device = config, agent, spaces, device
-
-    def make(self, rows: int, steps: int) -> Acting:
-        """For so many rows at a time, and so many steps with the same weights."""
-        build = agent_kind(self.config.agent.builder).build
-        where = self.device if acts_on_gpu(self.agent, rows, steps, self.device) else torch.device("cpu")
-        copy = build(self.config.agent, self.spaces, where, 0)
-        return CopyOnGPU(self.agent, copy) if where.type == "cuda" else CopyOnCPU(self.agent, copy, 1)
+def copy_policy(config: Config, agent: Agent, spaces: Spaces, rows: int, steps: int, device: torch.device) -> Acting:
+    """A copy of the agent's policy where it acts quickest: `rows` at a time, `steps` times with the same weights."""
+    where = device if acts_on_gpu(agent, rows, steps, device) else torch.device("cpu")
+    copy = agent_kind(config.agent.builder).build(config.agent, spaces, where, 0)
+    return CopyOnGPU(agent, copy) if where.type == "cuda" else CopyOnCPU(agent, copy)
 
 
 def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
@@ -180,6 +182,8 @@ def prepare_device(config: Config) -> torch.device:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for to promise it
         torch.use_deterministic_algorithms(True)
     if device.type == "cuda":
+        if device.index is not None:
+            torch.cuda.set_device(device)  # streams, events and transfers go to the current one
         torch.set_float32_matmul_precision("highest" if config.setup.precision == "fp32" else "high")
     return device
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
 from medley.training.lanes import SideBySide, split
+from medley.training.seed import Seed
 from medley.training.stacking import stack_trace
-from medley.training.tracing import Seed, divide_long_products, trace
+from medley.training.tracing import divide_long_products, trace
 
 _WARM_UP = 3  # runs before a capture, so that libraries have allocated what they need
 LONGEST = 16  # updates in one graph
@@ -55,15 +57,15 @@ class GraphedUpdates:
         for seed in self.seeds:
             for generator in seed.generators():
                 graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        # An evaluation may go on in another thread, and may allocate memory meanwhile.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             for phase in block:
                 self._updates[phase]()
         return graph
 
     def _prepare(self, phase: str) -> Update:
-        for seed in self.seeds:  # its metrics are gathered in tensors that exist from here on
-            seed.update(phase, seed.draw(phase))
-        return self._traced(phase) if self.compiled else lambda: self._one_by_one(phase)
+        self._one_by_one(phase)  # metrics are gathered in tensors that exist from here on
+        return self._traced(phase) if self.compiled else partial(self._one_by_one, phase)
 
     def _one_by_one(self, phase: str) -> None:
         for seed in self.seeds:

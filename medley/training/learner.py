@@ -10,7 +10,7 @@ from torch import Tensor
 
 from medley.agents.api import NativeUpdate
 from medley.errors import NonFiniteError
-from medley.training.tracing import Seed
+from medley.training.seed import Seed
 
 
 class Updates(Protocol):
@@ -61,7 +61,7 @@ class Learner:
     """The updates of one seed: how many there were, and what they said."""
 
     def __init__(self, seed: Seed, updates: Updates, tasks: tuple[str, ...]) -> None:
-        self.seed, self.how, self.tasks = seed, updates, tasks
+        self.seed, self.runner, self.tasks = seed, updates, tasks
         self.updates = 0
         self._counts: dict[str, int] = {}
 
@@ -133,8 +133,8 @@ def learn_together(learners: Sequence[Learner], updates: int) -> None:
     phases = [learner.phases(updates) for learner in learners]
     done: set[int] = set()
     for learner, own in zip(learners, phases, strict=True):
-        if id(learner.how) not in done:
-            done.add(id(learner.how))
-            learner.how.run(own)
+        if id(learner.runner) not in done:
+            done.add(id(learner.runner))
+            learner.runner.run(own)
     for learner, own in zip(learners, phases, strict=True):
         learner.note(own)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
@@ -19,7 +18,7 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
     """From wherever the run folders stand to the end, or until asked to stop. Returns "finished" or "stopped"."""
     begun: list[Experiment] = []
     try:
-        step = _common_step(experiments)
+        step = _common_step(experiments) if len(experiments) > 1 else None
         for x in experiments:
             x.begin(step)
             begun.append(x)
@@ -56,10 +55,10 @@ def _chunk(experiments: Sequence[Experiment], thread: ThreadPoolExecutor) -> Non
     for x in experiments:
         x.parts.acting.refresh()
     learning: Future[None] | None = None
-    if parts.overlap:
-        # A GPU is only told what to do; a CPU needs a thread to do it.
-        learn = partial(_learn, experiments)
-        learning = thread.submit(learn) if parts.device.type == "cpu" else learn()
+    if parts.overlap and parts.device.type == "cpu":
+        learning = thread.submit(_learn, experiments)
+    elif parts.overlap:
+        _learn(experiments)  # a GPU is only told what to do, and goes on with it meanwhile
     try:
         for x in experiments:
             x.collect()
@@ -80,8 +79,11 @@ def _learn(experiments: Sequence[Experiment]) -> None:
 
 
 def _common_step(experiments: Sequence[Experiment]) -> int | None:
-    """The newest checkpoint that all runs have; they are saved one after another, so one may be ahead."""
-    if len(experiments) == 1:
-        return None
-    steps = set.intersection(*(set(x.checkpoints.steps()) for x in experiments))
-    return max(steps, default=None)
+    """The newest undamaged checkpoint that all runs have; they are saved one after another, so one may be ahead."""
+    step: int | None = None
+    while True:
+        paths = [x.checkpoints.latest(lambda damage: None, step) for x in experiments]
+        steps = {int(path.name) if path is not None else 0 for path in paths}  # without any, a run begins at 0
+        if len(steps) == 1:
+            return step
+        step = min(steps)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from medley.training.tracing import PRODUCTS, Seed, aten, trace
+from medley.training.seed import Seed
+from medley.training.tracing import PRODUCTS, aten, trace
 
 
 def stack_trace(seeds: Sequence[Seed], phase: str) -> tuple[fx.GraphModule, list[Tensor]]:
@@ -22,14 +23,14 @@ def stack_trace(seeds: Sequence[Seed], phase: str) -> tuple[fx.GraphModule, list
     module = traced[0][0]
     if any(other.code != module.code for other, _ in traced):
         raise ValueError("the seeds' updates differ in more than their numbers")
-    tensors = [side_by_side(own) for own in zip(*(tensors for _, tensors in traced), strict=True)]
+    tensors = [stack_in_place(own) for own in zip(*(tensors for _, tensors in traced), strict=True)]
     random = [torch.stack(own) for own in zip(*(seed.draw(phase) for seed in seeds), strict=True)]
     mapped = _Mapped(module, len(seeds))
     with torch.no_grad():
         return make_fx(lambda *inputs: mapped.run(*inputs), tracing_mode="real")(*tensors, *random), tensors
 
 
-def side_by_side(tensors: Sequence[Tensor]) -> Tensor:
+def stack_in_place(tensors: Sequence[Tensor]) -> Tensor:
     """One tensor [seeds, ...] of which the given ones become views; the same again if they already are."""
     first, step = tensors[0], tensors[0].numel()
     if all(t.untyped_storage().data_ptr() == first.untyped_storage().data_ptr() for t in tensors) and all(
@@ -79,8 +80,16 @@ class _Hole:
 
 
 def _elementwise(op: Any) -> Callable[..., Tensor]:
-    """Operations on tensors of equal shape need no mapping, and PyTorch has none for some of them."""
-    return lambda *args, **kwargs: op(*args, **kwargs)
+    """PyTorch has no mapping for some operations; on tensors of equal shape they need none."""
+
+    def whole(*args: Any, **kwargs: Any) -> Tensor:
+        shapes = {x.shape for x in args if isinstance(x, Tensor)}
+        if len(shapes) > 1:
+            raise ValueError(f"{op} on tensors of different shapes cannot be stacked: spell it out")
+        result: Tensor = op(*args, **kwargs)
+        return result
+
+    return whole
 
 
 def _product(op: Any) -> Callable[..., Tensor]:
@@ -105,7 +114,6 @@ def _product(op: Any) -> Callable[..., Tensor]:
 
 
 _RULES: dict[Any, Callable[..., Any]] = {
-    aten.lerp_.Scalar: _elementwise(aten.lerp_.Scalar),
-    aten.addcmul_.default: _elementwise(aten.addcmul_.default),
+    **{op: _elementwise(op) for op in (aten.lerp_.Scalar, aten.addcmul_.default)},
     **{op: _product(op) for op in PRODUCTS},
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medley.bench import train, update
+from medley.bench import learner, train, update
 
 SMALL = [
     "env.threads=1",
@@ -44,7 +44,7 @@ def test_the_table_ends_with_one_json_object(
 def test_ratios_are_medians_of_rounds(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """A machine that changes its speed between rounds changes no ratio."""
     calls: dict[str, int] = {}
-    speeds = {"medley": 30.0, "stable_baselines3": 10.0, "sbx": 15.0, "ceiling": 40.0}
+    speeds = {"medley": 30.0, "stable_baselines3": 10.0, "sbx": 15.0, "products": 40.0}
 
     def side(name: str) -> Any:
         def run(count: int) -> None: ...
@@ -58,9 +58,16 @@ def test_ratios_are_medians_of_rounds(monkeypatch: pytest.MonkeyPatch, capsys: p
         return speeds[run.__name__] / slow
 
     monkeypatch.setattr(update, "_peer", lambda package: (side(package), side(package)))
-    monkeypatch.setattr(update, "_medley", lambda folder: (side("medley"), side("medley"), side("ceiling")))
+    monkeypatch.setattr(update, "_medley", lambda folder: (side("medley"), side("medley"), side("products")))
     monkeypatch.setattr(update, "_rate", rate)
     result = update.bench(1.0, True)
     assert (result["ratio"], result["ratio_sbx"], result["ratio_updates"]) == (3.0, 2.0, 3.0)
     assert len(result["rounds"]["medley_sps"]) == update.ROUNDS
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
+
+
+def test_updates_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    result = learner.bench(0.2, True, SMALL, seeds=2)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
+    assert 0 < result["ms_per_update"] < 1000
+    assert (result["seeds"], result["device"], len(result["rounds"])) == (2, "cpu", learner.ROUNDS)

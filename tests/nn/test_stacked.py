@@ -97,3 +97,22 @@ def check_uniform(weight: Tensor, bound: float) -> None:
     assert float(w.min()) < -0.99 * bound
     assert float(w.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
     assert abs(float(w.mean())) < 0.05 * bound
+
+
+def test_reduced_products_are_near_and_train_the_same_parameters() -> None:
+    exact, reduced = random_layer((2,), 8, 6), random_layer((2,), 8, 6)
+    reduced.load_state_dict(exact.state_dict())
+    reduced.reduced = True
+    x = torch.randn(2, 5, 8)
+    one, two = exact(x), reduced(x)
+    assert two.dtype == torch.bfloat16
+    gap = float((one - two.float()).detach().abs().max())
+    assert 0 < gap < 0.05
+    one.square().sum().backward()
+    two.float().square().sum().backward()
+    assert reduced.weight.grad is not None
+    assert exact.weight.grad is not None
+    assert reduced.weight.grad.dtype == torch.float32
+    scale = float(exact.weight.grad.abs().max())
+    assert float((reduced.weight.grad - exact.weight.grad).abs().max()) < 0.05 * scale
+    assert random_layer((2,), 6, 3)(two).dtype == torch.float32  # what follows a reduced layer takes its result as it is

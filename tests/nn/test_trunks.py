@@ -11,6 +11,7 @@ from torch import Tensor
 from medley.errors import ConfigError
 from medley.gradients.combiners import combiner_names, make_combiner, register_combiner
 from medley.nn import trunks
+from medley.nn.stacked import StackedLinear
 from medley.nn.task_input import NoTaskInput, OneHot, TaskEncoder, with_task
 from medley.nn.trunks import Shape, Trunk, make_trunk, register_trunk, trunk_names
 
@@ -171,3 +172,13 @@ def test_combiners_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_combiner("mine", 3), combiners.Mean)
     assert seen == [3]
     assert "mine" in combiner_names()
+
+
+@pytest.mark.parametrize("name", ["shared", "multi_head", "disjoint"])
+def test_only_products_between_hidden_layers_are_reduced(name: str) -> None:
+    """Positions at the input and values at the output need their digits."""
+    trunk = make_trunk(name, Shape(5, 2, 3, 2, 8, 3, 1e-3), torch.Generator().manual_seed(0))
+    trunk.reduce_precision()
+    layers = [module for module in trunk.modules() if isinstance(module, StackedLinear)]
+    assert [layer.reduced for layer in layers] == [False, True, True, False]
+    assert trunk(torch.randn(3, 4, 5)).dtype == torch.float32

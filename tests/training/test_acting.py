@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from medley.training.acting import CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
-from medley.training.stacking import side_by_side
+from medley.training.stacking import stack_in_place
 from tests.training.updates import ACT, OBS, TASKS, make_agent
 
 CPU = torch.device("cpu")
@@ -21,7 +21,7 @@ def rows(count: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("task_input", ["one_hot", "encoder"])
 def test_a_copy_on_the_cpu_follows_only_when_refreshed(task_input: str) -> None:
     agent = make_agent(task_input=task_input)
-    copy = CopyOnCPU(agent, make_agent(seed=9, task_input=task_input), 1)
+    copy = CopyOnCPU(agent, make_agent(seed=9, task_input=task_input))
     obs, noise = rows()
     first = agent.act(obs, noise)
     torch.testing.assert_close(copy(obs, noise), first)
@@ -39,9 +39,9 @@ def test_a_copy_on_the_cpu_follows_only_when_refreshed(task_input: str) -> None:
 def test_a_copy_finds_weights_that_were_moved() -> None:
     """Seeds that are trained together get their tensors laid side by side after the copies were made."""
     one, two = make_agent(), make_agent(seed=1)
-    copy = CopyOnCPU(one, make_agent(seed=9), 1)
+    copy = CopyOnCPU(one, make_agent(seed=9))
     for pair in zip(one.actor.parameters(), two.actor.parameters(), strict=True):
-        side_by_side(pair).mul_(1.5)
+        stack_in_place(pair).mul_(1.5)
     copy.refresh()
     obs, noise = rows()
     torch.testing.assert_close(copy(obs, noise), one.act(obs, noise))
@@ -81,5 +81,5 @@ def test_a_copy_on_the_gpu_follows_only_when_refreshed() -> None:
     assert torch.equal(copy(obs, noise), before)
     copy.refresh()
     assert (copy(obs, noise) - before).abs().max() > 1e-3
-    mixed = CopyOnCPU(agent, make_agent(seed=9), 1)
+    mixed = CopyOnCPU(agent, make_agent(seed=9))
     torch.testing.assert_close(mixed(obs, noise), copy(obs, noise), atol=1e-3, rtol=1e-3)

@@ -14,7 +14,8 @@ from medley.training.build import build
 from medley.training.graphs import LONGEST, GraphedUpdates
 from medley.training.lanes import END, START, split
 from medley.training.learner import EagerUpdates, Learner, learn_together
-from medley.training.tracing import PRODUCTS, Seed, _lift, changes_first, divide_long_products, trace
+from medley.training.seed import Seed
+from medley.training.tracing import PRODUCTS, _lift, changes_first, divide_long_products, trace
 from tests.training.updates import PHASES, TASKS, largest_gap, make_seed
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -52,11 +53,21 @@ def test_a_trace_is_the_whole_update(trunk: str, task_input: str) -> None:
 @pytest.mark.parametrize("options", [{"uniform": True}, {"n_step": 3}])
 def test_every_kind_of_sampling_can_be_traced(options: dict[str, Any]) -> None:
     eager, traced = (make_seed(**options) for _ in range(2))
-    traced.set_traceable()
-    start = traced.state()
-    traced.update("all", traced.draw("all"))
-    module, tensors = trace(traced, "all")
-    traced.set_state(*start)
+    module, tensors = trace_from_here(traced)
+    follow(eager, traced, module, tensors)
+
+
+def trace_from_here(seed: Seed) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+    """The trace of an update, and the seed as it was before."""
+    seed.set_traceable()
+    start = seed.state()
+    seed.update("all", seed.draw("all"))  # so that every metric has a place
+    traced = trace(seed, "all")
+    seed.set_state(*start)
+    return traced
+
+
+def follow(eager: Seed, traced: Seed, module: torch.fx.GraphModule, tensors: list[torch.Tensor]) -> None:
     for _ in range(5):
         eager.update("all", eager.draw("all"))
         with torch.no_grad():
@@ -78,9 +89,7 @@ def test_a_trace_is_cut_where_new_weights_are_read() -> None:
 
 
 def pieces_of(seed: Seed) -> dict[int, torch.nn.Module]:
-    seed.set_traceable()
-    seed.update("all", seed.draw("all"))
-    module, _ = trace(seed, "all")
+    module, _ = trace_from_here(seed)
     return {int(name.removeprefix("submod_")): piece for name, piece in split(module).named_children()}
 
 
@@ -121,9 +130,7 @@ def test_a_chain_that_reads_a_change_stays_behind_it() -> None:
 def test_no_piece_hands_over_views_of_arguments() -> None:
     """They would be second names for memory that another piece changes."""
     seed = make_seed()
-    seed.set_traceable()
-    seed.update("all", seed.draw("all"))
-    module, tensors = trace(seed, "all")
+    module, tensors = trace_from_here(seed)
     known = {tensor.untyped_storage().data_ptr() for tensor in tensors}
     whole = split(module)
 
@@ -146,19 +153,11 @@ def test_no_piece_hands_over_views_of_arguments() -> None:
 
 def test_long_sums_are_divided() -> None:
     eager, traced = (make_seed(rows=512) for _ in range(2))
-    traced.set_traceable()
-    start = traced.state()
-    traced.update("all", traced.draw("all"))
-    module, tensors = trace(traced, "all")
+    module, tensors = trace_from_here(traced)
     before = sum(n.target in PRODUCTS for n in module.graph.nodes)
     divide_long_products(module)
     assert sum(n.target in PRODUCTS for n in module.graph.nodes) < before
-    traced.set_state(*start)
-    for _ in range(5):
-        eager.update("all", eager.draw("all"))
-        with torch.no_grad():
-            module(*tensors, *traced.draw("all"))
-    assert largest_gap(eager, traced) < 1e-4
+    follow(eager, traced, module, tensors)
 
 
 def test_modes_that_need_a_gpu_are_refused_without_one() -> None:
@@ -226,7 +225,7 @@ def test_seeds_together_are_the_seeds_alone() -> None:
 
 @gpu
 def test_bf16_follows_32_bits_for_a_while() -> None:
-    (plain,), (reduced,) = learners("eager", num_layers=3), learners("compiled", num_layers=3)
+    (plain,), (reduced,) = learners("eager", layers=3), learners("compiled", layers=3)
     reduced.seed.agent.reduce_precision()
     plain.learn(20)
     reduced.learn(20)

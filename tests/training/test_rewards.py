@@ -10,7 +10,7 @@ from medley.agents.api import Agent, Batch, Metrics
 from medley.replay.ring import Replay, Step
 from medley.training.learner import EagerUpdates, Learner
 from medley.training.rewards import RewardScale
-from medley.training.tracing import Seed
+from medley.training.seed import Seed
 
 CPU = torch.device("cpu")
 

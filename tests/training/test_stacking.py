@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from medley.training.stacking import side_by_side, stack_trace
-from medley.training.tracing import Seed
+from medley.training.seed import Seed
+from medley.training.stacking import stack_in_place, stack_trace
 from tests.training.updates import PHASES, largest_gap, make_seed
 
 SEEDS = 3
@@ -72,11 +72,11 @@ def test_one_seed_that_diverges_leaves_the_others_alone() -> None:
 def test_tensors_keep_their_values_and_become_views() -> None:
     one, two = torch.randn(2, 3), torch.randn(2, 3)
     expected = torch.stack([one, two])
-    whole = side_by_side([one, two])
+    whole = stack_in_place([one, two])
     assert torch.equal(whole, expected)
     two.add_(1)
     assert torch.equal(whole[1], expected[1] + 1)
-    assert side_by_side([one, two]).data_ptr() == whole.data_ptr()  # already there: nothing moves
+    assert stack_in_place([one, two]).data_ptr() == whole.data_ptr()  # already there: nothing moves
 
 
 def test_agents_that_differ_in_more_than_numbers_are_refused() -> None:

@@ -74,6 +74,19 @@ def test_killed_between_two_folders(alone: Path, tmp_path: Path, seed_killed_in:
         harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
 
 
+def test_a_damaged_checkpoint_takes_all_seeds_back(alone: Path, tmp_path: Path) -> None:
+    command = words(tmp_path, "setup.seed=1,2,3", "experiment.seeds_together=3")
+    child = harness.Child(command, tmp_path / "out", harness.stop_at(120))
+    assert child.wait() == 130
+    newest = folder_of(tmp_path, 2) / "checkpoints" / "120" / "agent.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-7])
+    code, text = harness.run(command, tmp_path)
+    assert code == 0, text
+    assert "Going on from step 80" in text
+    for seed in SEEDS:
+        harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
+
+
 def test_groups_hold_seeds_of_one_configuration() -> None:
     base = ["env=point", "experiment.seeds_together=2"]
     configs = [load_config([*base, f"setup.seed={s}"]) for s in (1, 2, 3)]

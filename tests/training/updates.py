@@ -12,17 +12,18 @@ from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig
 from medley.replay.ring import Replay
 from medley.training.rewards import RewardScale
-from medley.training.tracing import Seed
+from medley.training.seed import Seed
 
 TASKS, ROWS, OBS, ACT = 3, 8, 5, 2
 PHASES = ("all", "critic", "no_target", "critic_target")
 
 
-def make_agent(device: str = "cpu", seed: int = 0, **changes: Any) -> SAC:
+def make_agent(device: str = "cpu", seed: int = 0, layers: int = 2, **changes: Any) -> SAC:
     options = SACConfig(name="sac", builder="sac")
     options.actor.hidden_dim = options.critic.hidden_dim = 16
-    options.actor.num_layers = options.critic.num_layers = 2
+    options.actor.num_layers = options.critic.num_layers = layers
     for name, value in {"alpha_per_task": True, "trunk": "multi_head", **changes}.items():
+        assert hasattr(options, name), name
         setattr(options, name, value)
     spaces = Spaces(tuple("abc"), OBS, ACT, np.ones((TASKS, ACT), dtype=bool))
     return SAC(options, spaces, torch.device(device), seed)

@@ -104,9 +104,10 @@ class NativeSAC:
             job["n_step"], job["gamma"] = replay.n_step, replay.discount
             memory.weight.fill_(1.0)
         job["size"], job["written"], job["reward_factor"] = replay.size, replay.written, reward_factor.data_ptr()
-        memory.uniform.uniform_(generator=replay.generator)
-        if replay.uniform:
-            memory.weight.copy_(replay.shares(torch.randint(self._tasks, (memory.rows,), generator=replay.generator)))
+        places, *tasks = replay.draw(per_task)
+        memory.uniform.copy_(places)
+        if tasks:
+            memory.weight.copy_(replay.shares(tasks[0]))
         return self._run(memory, phase)
 
     def _for_batch(self, per_task: int) -> Memory:

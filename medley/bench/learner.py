@@ -1,0 +1,72 @@
+"""`medley bench learner`: milliseconds per update on MT10, sampling included, and nothing else.
+
+Multi-head networks of 3x400, a temperature per task, batch 1280, unless options say otherwise; `--seeds 5` does the
+updates of five seeds at once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+OPTIONS = ["env=metaworld-mt10", "agent.trunk=multi_head", "agent.alpha_per_task=true", "replay_buffer.batch_size=1280"]
+FILLED = 200  # random steps in replay
+BLOCK = 16  # updates launched at once
+ROUNDS = 5
+
+
+def bench(seconds: float, as_json: bool, options: list[str], seeds: int) -> dict[str, Any]:
+    """Times updates for about `seconds` and prints a line; returns the figures."""
+    import torch
+
+    from medley.config.load import load_config
+    from medley.training.build import build_together
+    from medley.training.learner import learn_together
+
+    with TemporaryDirectory() as folder:
+        words = [*OPTIONS, *options]
+        places = [f"setup.save_dir={Path(folder) / str(i)}" for i in range(seeds)]
+        began = time.monotonic()
+        runs = build_together([load_config([*words, f"setup.seed={i + 1}", places[i]]) for i in range(seeds)])
+    for run in runs:
+        for step in run.collector.collect(run.acting, FILLED, "random", 0)[0]:
+            run.replay.add(step)
+    learners, device = [run.learner for run in runs], runs[0].device
+
+    def block() -> None:
+        learn_together(learners, BLOCK)
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    block()
+    wait()
+    ready = time.monotonic() - began
+    rounds = [_milliseconds(block, wait, seconds / ROUNDS) for _ in range(ROUNDS)]
+    result = {
+        "ms_per_update": round(median(rounds), 4),
+        "rounds": [round(r, 4) for r in rounds],
+        "seeds": seeds,
+        "ready_s": round(ready, 1),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "torch": torch.__version__,
+        "options": options,
+    }
+    print(f"{result['ms_per_update']} ms per update of {seeds} seed{'s' * (seeds > 1)} on {result['device']}")
+    if as_json:
+        print(json.dumps(result), flush=True)
+    return result
+
+
+def _milliseconds(block: Any, wait: Any, seconds: float) -> float:
+    done, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        block()
+        wait()
+        done += BLOCK
+    return (time.perf_counter() - began) / done * 1e3
