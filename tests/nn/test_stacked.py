@@ -115,4 +115,5 @@ def test_reduced_products_are_near_and_train_the_same_parameters() -> None:
     assert reduced.weight.grad.dtype == torch.float32
     scale = float(exact.weight.grad.abs().max())
     assert float((reduced.weight.grad - exact.weight.grad).abs().max()) < 0.05 * scale
-    assert random_layer((2,), 6, 3)(two).dtype == torch.float32  # what follows a reduced layer takes its result as it is
+    # What follows a reduced layer takes its result as it is.
+    assert random_layer((2,), 6, 3)(two).dtype == torch.float32
