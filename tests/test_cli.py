@@ -87,7 +87,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["train", "env=pont"], "Did you mean 'point'"),
         (["train", "env=metaworld-mt1", "env.task=drawer-clse"], "drawer-close"),
-        (["train", "agent=pcgrad_state_sac"], "gradient combiner pcgrad"),
+        (["train", "agent=sac_ae"], "not in this version yet"),
         (["train", "env=point", "experiment.num_trian_steps=3"], "experiment.num_train_steps"),
         (["train", "env=point", "setup.seed=one"], "setup.seed"),
         (["train", "env=point", "setup.device=cuda:7"], "no such GPU"),

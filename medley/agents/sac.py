@@ -11,19 +11,24 @@ Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with we
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from medley.agents.api import Agent, AgentKind, Batch, Metrics, NativeUpdate, Spaces, register_agent
 from medley.agents.sac_options import SACConfig, check
+from medley.agents.task_label import make_task_input
 from medley.errors import ConfigError
-from medley.gradients.combiners import make_combiner
+from medley.gradients.combiners import Mean, make_combiner
+from medley.gradients.task_loss import Extras, Gradients, TaskLoss
 from medley.nn.optimizer import Optimizer
 from medley.nn.squashed_gaussian import bound_log_std, sample
-from medley.nn.task_input import NoTaskInput, OneHot, TaskEncoder, TaskInput, with_task
 from medley.nn.trunks import Shape, make_trunk
+
+ACTOR_TOO = ("all", "no_target")  # phases that train the actor
 
 
 class SAC(Agent):
@@ -31,41 +36,10 @@ class SAC(Agent):
         self.options = options
         tasks = len(spaces.tasks)
         init = torch.Generator().manual_seed(seed)  # on the CPU: a seed gives the same start on every device
-        # One task needs no label; with several, someone must tell the networks apart.
-        self.task_input: TaskInput
-        if options.task_input == "encoder":
-            cfg = options.multitask.task_encoder_cfg
-            self.task_input = TaskEncoder(
-                tasks, init, cfg.embedding_dim, cfg.hidden_dim, cfg.num_layers, cfg.output_dim
-            )
-        elif options.task_input == "one_hot" and tasks > 1 and options.trunk != "disjoint":
-            # GPUs multiply matrices fast only if rows hold a multiple of four numbers: a few zeros see to that.
-            inputs = spaces.obs_dim + tasks + spaces.action_dim
-            self.task_input = OneHot(tasks, tasks + -inputs % 4)
-        else:
-            self.task_input = NoTaskInput()
-        z = self.task_input.width
-        actor_shape = Shape(
-            spaces.obs_dim + z,
-            2 * spaces.action_dim,
-            tasks,
-            1,
-            options.actor.hidden_dim,
-            options.actor.num_layers,
-            1e-3,
-        )
-        critic_shape = Shape(
-            spaces.obs_dim + z + spaces.action_dim,
-            1,
-            tasks,
-            2,
-            options.critic.hidden_dim,
-            options.critic.num_layers,
-            3e-3,
-        )
-        self.task_input.to(device)
-        self.actor = make_trunk(options.trunk, actor_shape, init).to(device)
-        self.critic = make_trunk(options.trunk, critic_shape, init).to(device)
+        self.task_input = make_task_input(options, spaces, init).to(device)
+        self.actor = make_trunk(options.trunk, self._actor_shape(spaces), init).to(device)
+        self.critic = make_trunk(options.trunk, self._critic_shape(spaces), init).to(device)
+        self.actor.link(self.critic)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         log_alpha = torch.full((tasks if options.alpha_per_task else 1,), options.init_temperature).log()
         self.log_alpha = nn.Parameter(log_alpha.to(device))
@@ -76,34 +50,58 @@ class SAC(Agent):
         self.target_entropy = -real_dims if wanted is None else torch.full_like(real_dims, wanted)
         self.generator = torch.Generator(device).manual_seed(seed + 1)
 
-        self.actor_shared, self.actor_heads = _split(self.actor)
-        self.critic_shared, self.critic_heads = _split(self.critic)
-        self.encoder_parameters = list(self.task_input.parameters())
-        self.combine_actor = make_combiner(options.gradients, tasks)
-        self.combine_critic = make_combiner(options.gradients, tasks)
-        lr = options.optimizers
-        self.optimizers = {
-            "actor": Optimizer([*self.actor_shared, *self.actor_heads], lr.actor),
-            "critic": Optimizer([*self.critic_shared, *self.critic_heads], lr.critic),
-            "alpha": Optimizer([self.log_alpha], lr.alpha),
-        }
-        if self.encoder_parameters:
-            self.optimizers["task_encoder"] = Optimizer(self.encoder_parameters, lr.task_encoder)
+        self.critic_loss = TaskLoss(
+            self._critic_losses, {"critic": self.critic, "task": self.task_input}, ["critic", "task"]
+        )
+        self.actor_loss = TaskLoss(
+            self._actor_losses, {"actor": self.actor, "critic": self.critic, "task": self.task_input}, ["actor"]
+        )
+        self.combine_critic = make_combiner(options.gradients, tasks, options, device)
+        self.combine_actor = make_combiner(options.gradients, tasks, options, device)
+        if self.combine_actor.needs_positive:
+            self.combine_actor = Mean(tasks, options, device)  # an actor's loss may be negative
+        self.optimizers = self._make_optimizers()
         self._traceable = False
         self._critic_tensors: list[Tensor] = list(self.critic.parameters())
         self._target_tensors: list[Tensor] = list(self.target.parameters())
+
+    def _actor_shape(self, spaces: Spaces) -> Shape:
+        o, z = self.options.actor, self.task_input.width
+        tasks, out = len(spaces.tasks), 2 * spaces.action_dim
+        return Shape(spaces.obs_dim, out, tasks, 1, o.hidden_dim, o.num_layers, 1e-3, z, 0, self.options)
+
+    def _critic_shape(self, spaces: Spaces, out: int = 1) -> Shape:
+        o, z = self.options.critic, self.task_input.width
+        tasks, actions = len(spaces.tasks), spaces.action_dim
+        return Shape(spaces.obs_dim, out, tasks, 2, o.hidden_dim, o.num_layers, 3e-3, z, actions, self.options)
+
+    def _make_optimizers(self) -> dict[str, Optimizer]:
+        lr = self.options.optimizers
+        critic, actor = self.critic_loss.parameters_trained, self.actor_loss.parameters_trained
+        encoder = list(self.task_input.parameters())
+        common = [p for p in critic if _holds(actor, p)]  # trained by both losses
+        made = {
+            "actor": Optimizer([p for p in actor if not _holds(common, p)], lr.actor),
+            "critic": Optimizer([p for p in critic if not _holds([*common, *encoder], p)], lr.critic),
+            "alpha": Optimizer([self.log_alpha], lr.alpha),
+        }
+        if encoder:
+            made["task_encoder"] = Optimizer(encoder, lr.task_encoder)
+        if common:
+            made["common"] = Optimizer(common, lr.common)
+        return made
 
     # ---- acting
 
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         with torch.no_grad():
-            mean, log_std = self._distribution(obs, self._task())
+            mean, log_std = self._distribution(self.actor.act(obs, self._task()))
             if noise is None:
                 return torch.tanh(mean) * self.action_mask
             return sample(mean, log_std, noise, self.action_mask)[0]
 
     def policy_tensors(self) -> list[Tensor]:
-        return [p.data for p in (*self.actor.parameters(), *self.task_input.parameters())]
+        return [t.data for t in (*self.actor.acting_tensors(), *self.task_input.parameters())]
 
     # ---- learning
 
@@ -119,13 +117,19 @@ class SAC(Agent):
 
     def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:
         tasks, _, dims = self.action_mask.shape
-        return [self._noise((tasks, per_task, dims)) for _ in range(2 if phase in ("all", "no_target") else 1)]
+        combiners = [self.combine_critic, self.combine_actor] if phase in ACTOR_TOO else [self.combine_critic]
+        shapes = [combiner.random_shape() for combiner in combiners]
+        noise = [self._noise((tasks, per_task, dims)) for _ in combiners]
+        return noise + [self._uniform(shape) for shape in shapes if shape is not None]
 
     def update(self, batch: Batch, phase: str, noise: Sequence[Tensor] | None = None) -> Metrics:
         noise = self.draw_noise(batch.obs.shape[1], phase) if noise is None else noise
-        metrics = self.update_critic(batch, noise[0])
-        if phase in ("all", "no_target"):
-            metrics |= self.update_actor(batch, noise[1])
+        actor_too = phase in ACTOR_TOO
+        orders = iter(noise[2 if actor_too else 1 :])
+        batch = self._weighted(batch)
+        metrics = self.update_critic(batch, noise[0], next(orders, None))
+        if actor_too:
+            metrics |= self.update_actor(batch, noise[1], next(orders, None))
         if phase in ("all", "critic_target"):
             self.update_target()
         return metrics
@@ -137,46 +141,62 @@ class SAC(Agent):
 
         return native_sac(self, threads)
 
-    def update_critic(self, batch: Batch, noise: Tensor) -> Metrics:
-        z = self._task()
+    def update_critic(self, batch: Batch, noise: Tensor, random: Tensor | None = None) -> Metrics:
         with torch.no_grad():
-            y = self._bootstrap(batch, z, noise)
-        q = self._q(self.critic, batch.obs, batch.action, z)
-        task_losses = ((q - y).square().mean(0) * batch.weight).mean(-1)
-        shared = [*self.critic_shared, *self.encoder_parameters]
-        gradients = self.combine_critic(task_losses, shared, self.critic_heads)
-        n, e = len(self.critic_shared), len(self.encoder_parameters)
-        if e:
-            self.optimizers["task_encoder"].step(gradients[n : n + e], self.options.grad_clip)
-        norm = self.optimizers["critic"].step([*gradients[:n], *gradients[n + e :]], self.options.grad_clip)
-        task_losses = task_losses.detach()
+            y = self._targets(batch, self._task(), noise)
+        inputs = (batch.obs, batch.action, y, batch.weight)
+        done = self.combine_critic(self.critic_loss, inputs, random)
+        norm = self._descend("critic", done.gradients)
+        self.critic.after_step()
+        self.combine_critic.after_step(self.critic_loss, inputs, done.losses)
         return {
-            "critic_loss": task_losses.mean(),
-            "critic_loss_per_task": task_losses,
-            "q_mean_per_task": q.detach().mean((0, 2)),
+            "critic_loss": done.losses.mean(),
+            "critic_loss_per_task": done.losses,
+            "q_mean_per_task": done.extras["q"],
             "grad_norm_critic": norm,
             "batch_reward": batch.reward.mean(),
+            **{f"{name}_critic": value for name, value in done.metrics.items()},
         }
 
-    def update_actor(self, batch: Batch, noise: Tensor) -> Metrics:
-        z = self._task(detach=True)
+    def _critic_losses(self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Extras]:
+        q = self._q(self.critic, obs, action, self._task())
+        losses = ((q - y).square().mean(0) * weight).mean(-1)
+        return losses, {"q": q.detach().mean((0, 2))}
+
+    def update_actor(self, batch: Batch, noise: Tensor, random: Tensor | None = None) -> Metrics:
         alpha = self._alpha()
-        mean, log_std = self._distribution(batch.obs, z)
-        action, log_prob = sample(mean, log_std, noise, self.action_mask)
-        q = self._q(self.critic, batch.obs, action, z).amin(0)
-        task_losses = ((alpha * log_prob - q) * batch.weight).mean(-1)
-        gradients = self.combine_actor(task_losses, self.actor_shared, self.actor_heads)
-        norm = self.optimizers["actor"].step(gradients, self.options.grad_clip)
-        log_prob = log_prob.detach()
+        inputs = (batch.obs, noise, batch.weight, alpha.expand(batch.obs.shape[0], 1), self.action_mask)
+        done = self.combine_actor(self.actor_loss, inputs, random)
+        norm = self._descend("actor", done.gradients)
+        self.actor.after_step()
+        log_prob = done.extras["log_prob"]
         metrics = {
-            "actor_loss": task_losses.detach().mean(),
+            "actor_loss": done.losses.mean(),
             "actor_entropy": -log_prob.mean(),
             "actor_target_entropy": self.target_entropy.mean(),
             "alpha_value": alpha.mean(),
             "alpha_per_task": alpha.expand(log_prob.shape[0], 1)[:, 0],
             "grad_norm_actor": norm,
+            **{f"{name}_actor": value for name, value in done.metrics.items()},
         }
         return metrics | (self.update_alpha(log_prob) if self.options.learn_temperature else {})
+
+    def _actor_losses(
+        self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Extras]:
+        z = self._task(detach=True)
+        action, log_prob = sample(*self._distribution(self.actor(obs, z)), noise, mask)
+        losses = ((alpha * log_prob - self._value(obs, action, z)) * weight).mean(-1)
+        return losses, {"log_prob": log_prob.detach()}
+
+    def _descend(self, network: str, gradients: Gradients) -> Tensor:
+        """Step every optimiser whose parameters have gradients; the norm of the network's own comes back."""
+        norms = {}
+        for name in (network, "task_encoder", "common"):
+            if name in self.optimizers and self.optimizers[name].parameters[0] in gradients:
+                optimizer = self.optimizers[name]
+                norms[name] = optimizer.step([gradients[p] for p in optimizer.parameters], self.options.grad_clip)
+        return norms[network]
 
     def update_alpha(self, log_prob: Tensor) -> Metrics:
         loss = -(self.log_alpha.unsqueeze(1) * (log_prob + self.target_entropy)).mean()
@@ -192,13 +212,33 @@ class SAC(Agent):
             else:
                 torch._foreach_lerp_(self._target_tensors, self._critic_tensors, self.options.critic_tau)
 
-    def _bootstrap(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
-        mean, log_std = self._distribution(batch.next_obs, z)
-        action, log_prob = sample(mean, log_std, noise, self.action_mask)
+    # ---- what an algorithm may do differently
+
+    def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
+        """What the critic should say of the batch."""
+        action, log_prob = sample(*self._distribution(self.actor(batch.next_obs, z)), noise, self.action_mask)
         q = self._q(self.target, batch.next_obs, action, z).amin(0)
         return batch.reward + batch.discount * (q - self._alpha() * log_prob)
 
+    def _value(self, obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
+        """What the actor is to maximise, [T, b]."""
+        return self._q(self._frozen_critic(), obs, action, z).amin(0)
+
+    def _frozen_critic(self) -> Callable[..., Tensor]:
+        """The critic for the actor's loss: parameters common to both learn there by what the actor does alone."""
+        if "common" not in self.optimizers:
+            return self.critic
+        frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
+        return lambda *inputs: functional_call(self.critic, frozen, inputs, tie_weights=False)
+
     # ---- pieces
+
+    def _weighted(self, batch: Batch) -> Batch:
+        """Tasks that are sure of what they do may count for more (Yang et al. 2020)."""
+        if self.options.task_weights == "none":
+            return batch
+        share = torch.softmax(-self.log_alpha.detach(), 0) * self.log_alpha.shape[0]
+        return dataclasses.replace(batch, weight=batch.weight * share.unsqueeze(1))
 
     def _task(self, detach: bool = False) -> Tensor | None:
         z: Tensor | None = self.task_input()
@@ -207,14 +247,16 @@ class SAC(Agent):
     def _alpha(self) -> Tensor:
         return self.log_alpha.detach().exp().unsqueeze(1)  # [T or 1, 1]
 
-    def _distribution(self, obs: Tensor, z: Tensor | None) -> tuple[Tensor, Tensor]:
-        mean, log_std = self.actor(with_task(obs, z))[0].chunk(2, dim=-1)
+    def _distribution(self, out: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = out[0].chunk(2, dim=-1)
         low, high = self.options.actor.log_std_bounds
         return mean, bound_log_std(log_std, low, high, self.options.actor.log_std_bounding)
 
-    def _q(self, critic: nn.Module, obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
-        out: Tensor = critic(torch.cat([with_task(obs, z), action], dim=-1))
-        return out.squeeze(-1)
+    def _q(self, critic: Callable[..., Tensor], obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
+        return critic(obs, z, action).squeeze(-1)
+
+    def _uniform(self, shape: tuple[int, ...]) -> Tensor:
+        return torch.rand(shape, generator=self.generator, device=self.action_mask.device)
 
     def _noise(self, shape: tuple[int, ...]) -> Tensor:
         return torch.randn(shape, generator=self.generator, device=self.action_mask.device)
@@ -242,6 +284,8 @@ class SAC(Agent):
 
     def _tensors(self) -> dict[str, Tensor]:
         out = self._weights()
+        for name, combiner in (("critic", self.combine_critic), ("actor", self.combine_actor)):
+            out |= {f"combiner.{name}.{key}": value for key, value in combiner.state().items()}
         for name, optimizer in self.optimizers.items():
             out |= {f"optimizer.{name}.{key}": value for key, value in optimizer.state().items()}
         return out
@@ -257,11 +301,8 @@ class SAC(Agent):
         _copy_into(self._weights(), state)
 
 
-def _split(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Parameters that tasks share, and those that belong to one task alone."""
-    own = list(network.per_task_parameters())  # type: ignore[operator]
-    ids = {id(p) for p in own}
-    return [p for p in network.parameters() if id(p) not in ids], own
+def _holds(tensors: Sequence[Tensor], tensor: Tensor) -> bool:
+    return any(t is tensor for t in tensors)
 
 
 def _copy_into(tensors: dict[str, Tensor], state: dict[str, Tensor]) -> None:

@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 
 from medley.agents.api import AgentConfig
+from medley.agents.task_label import task_input_kind
 from medley.config.options import opt
 from medley.errors import ConfigError, closest
 from medley.gradients.combiners import combiner_names
+from medley.gradients.gram import CAGradConfig, NashConfig
+from medley.gradients.weighting import FAMOConfig, GradNormConfig
 from medley.nn.optimizer import OptimizerConfig
-from medley.nn.trunks import trunk_names
+from medley.nn.trunks import task_inputs, trunk_names
 
 
 @dataclass
@@ -33,6 +36,7 @@ class OptimizersConfig:
     critic: OptimizerConfig = opt(OptimizerConfig(), "")
     alpha: OptimizerConfig = opt(OptimizerConfig(), "")
     task_encoder: OptimizerConfig = opt(OptimizerConfig(), "")
+    common: OptimizerConfig = opt(OptimizerConfig(), "")  # of parameters that actor and critic have in common
 
 
 @dataclass
@@ -58,9 +62,18 @@ class MultitaskConfig:
 @dataclass
 class SACConfig(AgentConfig):
     trunk: str = opt("shared", "how networks divide between tasks: shared | multi_head | disjoint")
-    task_input: str = opt("one_hot", "how networks are told the task: one_hot | encoder | none")
+    task_input: str = opt(
+        "auto",
+        "how networks are told the task: one_hot | encoder (learned, or made from `task_vectors`) | embedding (a "
+        "learned vector of length one) | none; auto: what suits the trunk",
+    )
+    embedding_dim: int = opt(32, "task_input=embedding: numbers per task")
+    task_vectors: str | None = opt(
+        None, "task_input=encoder: JSON file {task: [numbers]} with vectors, of descriptions say; null: learned"
+    )
+    task_weights: str = opt("none", "weight of a task in both losses: none | temperature (more the lower its alpha)")
     alpha_per_task: bool = opt(False, "a temperature of its own for every task")
-    gradients: str = opt("mean", "how per-task gradients are combined: mean")
+    gradients: str = opt("mean", "how per-task gradients are combined: mean | pcgrad | cagrad | nash | gradnorm | famo")
     init_temperature: float = opt(1.0, "alpha at the start")
     learn_temperature: bool = opt(True, "adapt alpha towards the target entropy")
     target_entropy: float | None = opt(None, "target entropy; null: minus the number of action dimensions")
@@ -72,6 +85,10 @@ class SACConfig(AgentConfig):
     critic: CriticConfig = opt(CriticConfig(), "")
     optimizers: OptimizersConfig = opt(OptimizersConfig(), "")
     multitask: MultitaskConfig = opt(MultitaskConfig(), "")
+    cagrad: CAGradConfig = opt(CAGradConfig(), "")
+    nash: NashConfig = opt(NashConfig(), "")
+    gradnorm: GradNormConfig = opt(GradNormConfig(), "")
+    famo: FAMOConfig = opt(FAMOConfig(), "")
 
 
 def check(options: SACConfig, tasks: int) -> None:
@@ -91,18 +108,29 @@ def check(options: SACConfig, tasks: int) -> None:
         options.trunk = "multi_head"
     for key, value, known in (
         ("trunk", options.trunk, trunk_names()),
-        ("task_input", options.task_input, ["one_hot", "encoder", "none"]),
+        ("task_input", options.task_input, ["auto", "one_hot", "encoder", "embedding", "none"]),
+        ("task_weights", options.task_weights, ["none", "temperature"]),
         ("gradients", options.gradients, combiner_names()),
         ("actor.log_std_bounding", options.actor.log_std_bounding, ["clamp", "tanh"]),
     ):
         if value not in known:
             raise ConfigError(f"agent.{key}={value!r} does not exist.{closest(value, known)}")
+    kind = task_input_kind(options)
+    if kind not in (fit := task_inputs(options.trunk)):
+        raise ConfigError(
+            f"agent.task_input={kind} does not go with agent.trunk={options.trunk}: it needs {' or '.join(fit)}."
+        )
+    if options.task_vectors is not None and kind != "encoder":
+        raise ConfigError("agent.task_vectors needs agent.task_input=encoder.")
+    if options.task_weights == "temperature" and not options.alpha_per_task:
+        raise ConfigError("agent.task_weights=temperature needs agent.alpha_per_task=true.")
     low_high = options.actor.log_std_bounds
     if len(low_high) != 2 or low_high[0] >= low_high[1]:
         raise ConfigError(f"agent.actor.log_std_bounds={low_high} must be two numbers, the smaller one first.")
     for key, number in (
         ("actor_update_freq", options.actor_update_freq),
         ("critic_target_update_freq", options.critic_target_update_freq),
+        ("embedding_dim", options.embedding_dim),
         ("actor.num_layers", options.actor.num_layers),
         ("actor.hidden_dim", options.actor.hidden_dim),
         ("critic.num_layers", options.critic.num_layers),

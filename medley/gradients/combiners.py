@@ -1,42 +1,63 @@
 """How the losses of many tasks become one gradient: the gradient seam.
 
-A combiner gets the per-task losses and the parameters they train, split into what tasks share and what belongs to
-one task alone, and returns one gradient per parameter. It never touches temperatures.
+A combiner gets a TaskLoss and its inputs and returns a gradient for every parameter the loss trains. Parameters of one
+task alone (heads, mixing vectors, masks) always get the gradient of the mean. It never touches temperatures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from medley.errors import ConfigError, closest
+from medley.gradients.task_loss import Extras, Gradients, TaskLoss
 
 
-class Combiner(Protocol):
-    def __call__(
-        self, task_losses: Tensor, shared: Sequence[nn.Parameter], per_task: Sequence[nn.Parameter]
-    ) -> list[Tensor]:
-        """Gradients of `shared` then `per_task`, in that order."""
-        ...
+class Combined(NamedTuple):
+    gradients: Gradients
+    losses: Tensor  # [T]
+    extras: Extras
+    metrics: dict[str, Tensor]
 
 
-class Mean:
+class Combiner:
+    """Base of all combiners. State lives in tensors that `state` names; they stay where they are."""
+
+    needs_positive = False  # whether it only makes sense for losses that cannot be negative
+
+    def __init__(self, tasks: int, options: Any, device: torch.device) -> None:
+        self.tasks, self.device = tasks, device
+
+    def __call__(self, loss: TaskLoss, inputs: Sequence[Tensor], random: Tensor | None = None) -> Combined:
+        raise NotImplementedError
+
+    def after_step(self, loss: TaskLoss, inputs: Sequence[Tensor], before: Tensor) -> None:
+        """Called once the optimiser has stepped; `before` are the losses of the call."""
+
+    def random_shape(self) -> tuple[int, ...] | None:
+        """Of the uniform random numbers it wants for every call."""
+        return None
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+
+class Mean(Combiner):
     """The gradient of the mean over tasks: one ordinary backward pass."""
 
-    def __call__(
-        self, task_losses: Tensor, shared: Sequence[nn.Parameter], per_task: Sequence[nn.Parameter]
-    ) -> list[Tensor]:
-        return list(torch.autograd.grad(task_losses.mean(), [*shared, *per_task]))
+    def __call__(self, loss: TaskLoss, inputs: Sequence[Tensor], random: Tensor | None = None) -> Combined:
+        return Combined(*loss.plain(inputs), {})
 
 
-_COMBINERS: dict[str, Callable[[int], Combiner]] = {"mean": lambda tasks: Mean()}
+Build = Callable[[int, Any, torch.device], Combiner]  # (tasks, the agent's options, device) -> combiner
+_COMBINERS: dict[str, Build] = {"mean": Mean}
 
 
-def register_combiner(name: str, build: Callable[[int], Combiner]) -> None:
-    """Make `agent.gradients=<name>` available; `build` gets the number of tasks."""
+def register_combiner(name: str, build: Build) -> None:
+    """Make `agent.gradients=<name>` available."""
     _COMBINERS[name] = build
 
 
@@ -44,7 +65,7 @@ def combiner_names() -> list[str]:
     return sorted(_COMBINERS)
 
 
-def make_combiner(name: str, tasks: int) -> Combiner:
+def make_combiner(name: str, tasks: int, options: Any, device: torch.device) -> Combiner:
     if name not in _COMBINERS:
         raise ConfigError(f"there is no gradient combiner {name!r}.{closest(name, _COMBINERS)}")
-    return _COMBINERS[name](tasks)
+    return _COMBINERS[name](tasks, options, device)

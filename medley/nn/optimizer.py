@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from medley.config.options import opt
 
@@ -25,7 +25,7 @@ class Optimizer:
     `torch.optim.Adam` calls the same kernel, but its bookkeeping per step costs more than the kernel on small networks.
     """
 
-    def __init__(self, parameters: Sequence[nn.Parameter], config: OptimizerConfig) -> None:
+    def __init__(self, parameters: Sequence[Tensor], config: OptimizerConfig) -> None:
         self.traceable = False  # True: in operations that a compiler understands
         self.parameters: list[Tensor] = list(parameters)
         self.config = config
@@ -61,6 +61,7 @@ class Optimizer:
 
     def _fused_step(self, gradients: list[Tensor]) -> None:
         c = self.config
+        gradients = [g.contiguous() for g in gradients]  # the kernel walks through memory as if they were
         torch._foreach_add_(self.steps, 1)
         torch._fused_adam_(
             self.parameters,

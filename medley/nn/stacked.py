@@ -33,16 +33,17 @@ class StackedLinear(nn.Module):
         if self.out_features == 1:
             # A matrix product with one column runs at a tenth of its speed on a CPU; a weighted sum does not.
             return (x * weight.transpose(-1, -2)).sum(-1, keepdim=True) + bias
-        if self.members == (1,) and x.ndim == 3:
+        members = weight.shape[:-2]  # fewer than `self.members` where a loss of one task alone gets its slice
+        if members == (1,) and x.ndim == 3:
             # One member: the plain product is quicker than a batched one of size one.
             return torch.addmm(bias[0], x[0], weight[0]).unsqueeze(0)
         rows = x.shape[-2]
-        x = x.expand(*self.members, rows, self.in_features).reshape(-1, rows, self.in_features)
+        x = x.expand(*members, rows, self.in_features).reshape(-1, rows, self.in_features)
         weight = weight.reshape(-1, self.in_features, self.out_features)
         bias = bias.reshape(-1, 1, self.out_features)
         # On a GPU the bias of a batched product costs a copy, unless a compiler merges it with what follows.
         out = torch.bmm(x, weight) + bias if x.is_cuda else torch.baddbmm(bias, x, weight)
-        return out.view(*self.members, rows, self.out_features)
+        return out.view(*members, rows, self.out_features)
 
     def extra_repr(self) -> str:
         return f"members={self.members}, in={self.in_features}, out={self.out_features}"

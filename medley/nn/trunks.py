@@ -1,39 +1,71 @@
-"""Task-conditioned networks. Each maps x[T, b, in] to [members, T, b, out]; this is the trunk seam.
+"""Task-conditioned networks: the trunk seam. Each maps obs[T, b, D], a vector per task and perhaps an action to
+[members, T, b, out].
 
-A trunk says which parameters belong to one task alone (`per_task_parameters`): gradient combiners leave those out.
+A trunk says which of its tensors hold something for every task (`per_task`): gradient combiners leave such
+parameters out, and a loss of one task alone gets its slice of them. Their shape is [members or 1, T, ...].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from medley.errors import ConfigError, closest
 from medley.nn.stacked import StackedLinear, init_hidden, init_uniform
+from medley.nn.task_input import with_task
 
 
 @dataclass(frozen=True)
 class Shape:
     """What a trunk is asked to be."""
 
-    in_features: int
+    obs: int
     out_features: int
     tasks: int
     members: int
     width: int
     depth: int
     out_bound: float  # the output layer starts as U(-out_bound, out_bound)
+    task: int = 0  # numbers that say which task it is
+    action: int = 0  # 0 for an actor
+    options: Any = None  # the agent's, where a trunk finds its own
+
+    @property
+    def in_features(self) -> int:
+        return self.obs + self.task + self.action
 
 
 class Trunk(nn.Module):
-    """Base of all trunks; a subclass fills `forward` and, if it has any, `per_task_parameters`."""
+    """Base of all trunks; a subclass fills `forward` and, if it has any, `per_task`."""
 
-    def per_task_parameters(self) -> Iterator[nn.Parameter]:
-        """Parameters that only one task's rows ever reach."""
-        return iter(())
+    task_inputs: tuple[str, ...] = ("one_hot", "encoder", "embedding", "none")  # that make sense; the default first
+
+    def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
+        """[members, T, b, out] of obs[T, b, .], task[T, .] and action[T, b, .]."""
+        raise NotImplementedError
+
+    def act(self, obs: Tensor, task: Tensor | None = None) -> Tensor:
+        """`forward` while nothing is learnt."""
+        out: Tensor = self(obs, task)
+        return out
+
+    def per_task(self) -> list[str]:
+        """Names of parameters and buffers [., T, ...] whose slice i only the rows of task i ever reach."""
+        return []
+
+    def acting_tensors(self) -> list[Tensor]:
+        """All that `act` reads."""
+        return [*self.parameters(), *self.buffers()]
+
+    def link(self, critic: Trunk) -> None:
+        """Called on the actor's trunk once the critic's is there: some share parameters."""
+
+    def after_step(self) -> None:
+        """Called after every step of the optimiser: some keep their weights within bounds."""
 
     def reduce_precision(self) -> None:
         """Products between hidden layers in bf16. What comes in and goes out (positions, values) needs its digits."""
@@ -42,7 +74,17 @@ class Trunk(nn.Module):
             layer.reduced = True
 
 
-def _hidden_layers(
+def joined(obs: Tensor, task: Tensor | None, action: Tensor | None) -> Tensor:
+    """All inputs side by side."""
+    x = with_task(obs, task)
+    return x if action is None else torch.cat([x, action], dim=-1)
+
+
+def names_below(prefix: str, module: nn.Module) -> list[str]:
+    return [f"{prefix}.{name}" for name, _ in module.named_parameters()]
+
+
+def hidden_layers(
     members: Sequence[int], in_features: int, width: int, depth: int, generator: torch.Generator
 ) -> nn.ModuleList:
     layers = nn.ModuleList()
@@ -58,11 +100,12 @@ class SharedTrunk(Trunk):
 
     def __init__(self, shape: Shape, generator: torch.Generator) -> None:
         super().__init__()
-        self.hidden = _hidden_layers((shape.members,), shape.in_features, shape.width, shape.depth, generator)
+        self.hidden = hidden_layers((shape.members,), shape.in_features, shape.width, shape.depth, generator)
         self.out = StackedLinear((shape.members,), shape.width, shape.out_features)
         init_uniform(self.out, shape.out_bound, generator)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
+        x = joined(obs, task, action)
         tasks, rows = x.shape[0], x.shape[1]
         h = x.reshape(1, tasks * rows, x.shape[2])
         for layer in self.hidden:
@@ -76,11 +119,12 @@ class MultiHeadTrunk(Trunk):
 
     def __init__(self, shape: Shape, generator: torch.Generator) -> None:
         super().__init__()
-        self.hidden = _hidden_layers((shape.members,), shape.in_features, shape.width, shape.depth, generator)
+        self.hidden = hidden_layers((shape.members,), shape.in_features, shape.width, shape.depth, generator)
         self.heads = StackedLinear((shape.members, shape.tasks), shape.width, shape.out_features)
         init_uniform(self.heads, shape.out_bound, generator)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
+        x = joined(obs, task, action)
         tasks, rows = x.shape[0], x.shape[1]
         h = x.reshape(1, tasks * rows, x.shape[2])
         for layer in self.hidden:
@@ -88,29 +132,31 @@ class MultiHeadTrunk(Trunk):
         out: Tensor = self.heads(h.view(h.shape[0], tasks, rows, h.shape[-1]))
         return out
 
-    def per_task_parameters(self) -> Iterator[nn.Parameter]:
-        return self.heads.parameters()
+    def per_task(self) -> list[str]:
+        return names_below("heads", self.heads)
 
 
 class DisjointTrunk(Trunk):
     """A separate MLP for every task; nothing is shared."""
 
+    task_inputs = ("none", "one_hot", "encoder", "embedding")
+
     def __init__(self, shape: Shape, generator: torch.Generator) -> None:
         super().__init__()
         members = (shape.members, shape.tasks)
-        self.hidden = _hidden_layers(members, shape.in_features, shape.width, shape.depth, generator)
+        self.hidden = hidden_layers(members, shape.in_features, shape.width, shape.depth, generator)
         self.out = StackedLinear(members, shape.width, shape.out_features)
         init_uniform(self.out, shape.out_bound, generator)
 
-    def forward(self, x: Tensor) -> Tensor:
-        h = x.unsqueeze(0)
+    def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
+        h = joined(obs, task, action).unsqueeze(0)
         for layer in self.hidden:
             h = torch.relu(layer(h))
         out: Tensor = self.out(h)
         return out
 
-    def per_task_parameters(self) -> Iterator[nn.Parameter]:
-        return self.parameters()
+    def per_task(self) -> list[str]:
+        return [name for name, _ in self.named_parameters()]
 
 
 _TRUNKS: dict[str, Callable[[Shape, torch.Generator], Trunk]] = {
@@ -127,6 +173,12 @@ def register_trunk(name: str, build: Callable[[Shape, torch.Generator], Trunk]) 
 
 def trunk_names() -> list[str]:
     return sorted(_TRUNKS)
+
+
+def task_inputs(name: str) -> tuple[str, ...]:
+    """Values of `agent.task_input` that a trunk can work with; the default first."""
+    build = _TRUNKS[name]
+    return build.task_inputs if isinstance(build, type) and issubclass(build, Trunk) else Trunk.task_inputs
 
 
 def make_trunk(name: str, shape: Shape, generator: torch.Generator) -> Trunk:

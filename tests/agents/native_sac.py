@@ -30,7 +30,7 @@ def either_product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 def options(**changes: Any) -> SACConfig:
-    o = SACConfig(name="sac", builder="sac", critic_tau=0.1, init_temperature=0.3)
+    o = SACConfig(name="sac", builder="sac", task_input="one_hot", critic_tau=0.1, init_temperature=0.3)
     o.actor.hidden_dim, o.actor.num_layers = 20, 2
     o.critic.hidden_dim, o.critic.num_layers = 18, 3
     rates = o.optimizers

@@ -243,11 +243,11 @@ def test_weight_zero_removes_a_row() -> None:
         assert torch.allclose(value, b.state_dict()[name], atol=1e-7), name
 
 
-def test_a_true_end_cuts_the_bootstrap() -> None:
+def test_a_true_end_cuts_the_targets() -> None:
     agent = make()
     batch = random_batch()
     batch.discount.zero_()
-    assert torch.equal(agent._bootstrap(batch, agent._task(), noise()), batch.reward)
+    assert torch.equal(agent._targets(batch, agent._task(), noise()), batch.reward)
 
 
 # ---- entropy, padding, density
@@ -271,7 +271,7 @@ def test_padded_actions_are_zero_and_have_no_influence() -> None:
         assert (actions[0].abs() > 0).all()
     other = noise.clone()
     other[1, :, 1] = 100.0
-    mean, log_std = agent._distribution(obs, agent._task())
+    mean, log_std = agent._distribution(agent.actor(obs, agent._task()))
     log_probs = [sample(mean, log_std, n, agent.action_mask)[1] for n in (noise, other)]
     assert torch.equal(log_probs[0], log_probs[1])
 
@@ -279,7 +279,7 @@ def test_padded_actions_are_zero_and_have_no_influence() -> None:
 def test_acting_without_noise_is_the_squashed_mean_and_leaves_no_graph() -> None:
     agent = make()
     obs = torch.randn(TASKS, 5, OBS)
-    mean, log_std = agent._distribution(obs, agent._task())
+    mean, log_std = agent._distribution(agent.actor(obs, agent._task()))
     assert torch.allclose(agent.act(obs, None), torch.tanh(mean))
     noise = torch.randn(TASKS, 5, ACT)
     assert torch.allclose(agent.act(obs, noise), torch.tanh(mean + log_std.exp() * noise))

@@ -32,7 +32,7 @@ def _float64() -> Iterator[None]:
 
 
 def options(**changes: Any) -> SACConfig:
-    o = SACConfig(name="sac", builder="sac", discount=0.9, critic_tau=0.1, init_temperature=0.3)
+    o = SACConfig(name="sac", builder="sac", task_input="one_hot", discount=0.9, critic_tau=0.1, init_temperature=0.3)
     o.actor.hidden_dim, o.actor.num_layers = 5, 2
     o.critic.hidden_dim, o.critic.num_layers = 4, 3
     cfg = o.multitask.task_encoder_cfg

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from medley.agents.task_label import task_input_kind
 from medley.config.load import load_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +53,7 @@ def test_documented_commands_mean_what_they_say(command: str) -> None:
     config = load_config(shlex.split(command))
     assert config.agent.alpha_per_task  # type: ignore[attr-defined]
     assert config.agent.trunk == ("shared" if command is PLAIN else "multi_head")  # type: ignore[attr-defined]
-    assert config.agent.task_input == "one_hot"  # type: ignore[attr-defined]
+    assert task_input_kind(config.agent) == "one_hot"  # type: ignore[arg-type]
     assert config.env.name == "metaworld-mt10"
     assert config.setup.setup == "metaworld"
     assert config.setup.seed == 1

@@ -10,6 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 import medley.config
 from medley.agents.sac_options import SACConfig
+from medley.agents.task_label import task_input_kind
 from medley.config.load import GROUPS, choices, expand_sweeps, from_dict, load_config, read_choice, to_dict
 from medley.config.options import describe
 from medley.config.schema import Config
@@ -40,7 +41,7 @@ def test_the_commands_of_seed_002(command: str, trunk: str) -> None:
     config, agent = load(command)
     assert (agent.name, agent.builder, agent.trunk) == ("state_sac", "sac", trunk)
     assert agent.alpha_per_task is True
-    assert agent.task_input == "one_hot"  # a policy that is not told its task cannot learn ten of them
+    assert task_input_kind(agent) == "one_hot"  # a policy that is not told its task cannot learn ten of them
     assert (config.setup.setup, config.setup.seed, config.env.name) == ("metaworld", 1, "metaworld-mt10")
     assert config.experiment.num_train_steps == 2_000_000
     assert config.replay_buffer.batch_size == 1280
@@ -52,14 +53,14 @@ def test_the_commands_of_seed_002(command: str, trunk: str) -> None:
 def test_flags_of_seed_002_say_what_medleys_words_say() -> None:
     flag = "agent.multitask.should_use_"
     for words, trunk, task_input in (
-        (f"{flag}disjoint_policy=True {flag}multi_head_policy=True", "disjoint", "one_hot"),
-        (f"{flag}disjoint_policy=True", "disjoint", "one_hot"),
+        (f"{flag}disjoint_policy=True {flag}multi_head_policy=True", "disjoint", "none"),
+        (f"{flag}disjoint_policy=True", "disjoint", "none"),
         (f"{flag}multi_head_policy=False", "shared", "one_hot"),
         (f"{flag}task_encoder=True", "shared", "encoder"),
         ("agent.trunk=multi_head agent.task_input=encoder", "multi_head", "encoder"),
     ):
         agent = load(f"env=point {words}")[1]
-        assert (agent.trunk, agent.task_input) == (trunk, task_input), words
+        assert (agent.trunk, task_input_kind(agent)) == (trunk, task_input), words
     assert load(f"env=metaworld-quick {flag}disentangled_alpha=False")[1].alpha_per_task is False
     assert load("env=metaworld-quick")[1].alpha_per_task is True
     assert load("env=point")[1].alpha_per_task is False

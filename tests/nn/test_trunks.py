@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from medley.errors import ConfigError
-from medley.gradients.combiners import combiner_names, make_combiner, register_combiner
 from medley.nn import trunks
 from medley.nn.stacked import StackedLinear
 from medley.nn.task_input import NoTaskInput, OneHot, TaskEncoder, with_task
 from medley.nn.trunks import Shape, Trunk, make_trunk, register_trunk, trunk_names
 
-SHAPE = Shape(in_features=5, out_features=3, tasks=4, members=2, width=7, depth=2, out_bound=0.5)
+SHAPE = Shape(obs=5, out_features=3, tasks=4, members=2, width=7, depth=2, out_bound=0.5)
 TRUNKS = ["shared", "multi_head", "disjoint"]
 
 
@@ -69,7 +68,7 @@ def test_equals_one_mlp_per_member_task_and_row(name: str) -> None:
 @pytest.mark.parametrize("name", TRUNKS)
 def test_per_task_parameters_are_exactly_those_only_one_task_reaches(name: str) -> None:
     made = trunk(name)
-    own = {id(p) for p in made.per_task_parameters()}
+    own = {id(made.get_parameter(name)) for name in made.per_task()}
     assert len(own) == {"shared": 0, "multi_head": 2, "disjoint": 6}[name]
     x = torch.randn(4, 6, 5)
     reached: dict[str, list[Tensor]] = {}
@@ -141,37 +140,6 @@ def test_task_encoder_is_relu_then_an_mlp_per_task() -> None:
             h = h.clamp(min=0) @ state[f"layers.{i}.weight"][0] + state[f"layers.{i}.bias"][0, 0]
         assert torch.allclose(z[task], h, atol=1e-6)
     assert not torch.allclose(z[0], z[1])
-
-
-# ---- gradient combiners
-
-
-def test_mean_is_the_gradient_of_the_mean_loss() -> None:
-    made = trunk("multi_head")
-    shared = [p for n, p in made.named_parameters() if "heads" not in n]
-    own = list(made.per_task_parameters())
-    losses = made(torch.randn(4, 6, 5)).square().mean((0, 2, 3))
-    wanted = [torch.zeros_like(p) for p in [*shared, *own]]
-    for i in range(4):
-        for total, g in zip(wanted, torch.autograd.grad(losses[i], [*shared, *own], retain_graph=True), strict=True):
-            total += g / 4
-    got = make_combiner("mean", 4)(losses, shared, own)
-    assert [g.shape for g in got] == [p.shape for p in [*shared, *own]]
-    for a, b in zip(got, wanted, strict=True):
-        assert torch.allclose(a, b, atol=1e-6)
-
-
-def test_combiners_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from medley.gradients import combiners
-
-    monkeypatch.setattr(combiners, "_COMBINERS", dict(combiners._COMBINERS))
-    with pytest.raises(ConfigError, match=r"no gradient combiner 'meen'.*Did you mean 'mean'"):
-        make_combiner("meen", 3)
-    seen: list[int] = []
-    register_combiner("mine", lambda tasks: seen.append(tasks) or combiners.Mean())
-    assert isinstance(make_combiner("mine", 3), combiners.Mean)
-    assert seen == [3]
-    assert "mine" in combiner_names()
 
 
 @pytest.mark.parametrize("name", ["shared", "multi_head", "disjoint"])

@@ -16,8 +16,8 @@ from medley.agents.native.machine import c_function
 from medley.agents.native.memory import Memory, stacked_layers
 from medley.agents.native.sac import act, update
 from medley.agents.native.team import Team
+from medley.agents.task_label import task_input_kind
 from medley.gradients.combiners import Mean
-from medley.nn.task_input import TaskEncoder
 from medley.nn.trunks import DisjointTrunk, MultiHeadTrunk, SharedTrunk
 from medley.replay.ring import FIELDS, Replay
 
@@ -32,8 +32,10 @@ def native_sac(agent: SAC, threads: int) -> NativeSAC | str:
     """The compiled update of `agent`, or why there is none."""
     if agent.log_alpha.device.type != "cpu":
         return f"the agent is on {agent.log_alpha.device}, and compiled updates are for CPUs"
-    if isinstance(agent.task_input, TaskEncoder):
-        return "agent.task_input=encoder is not compiled"
+    if list(agent.task_input.parameters()):
+        return f"agent.task_input={task_input_kind(agent.options)} is not compiled"
+    if agent.options.task_weights != "none":
+        return f"agent.task_weights={agent.options.task_weights} is not compiled"
     if type(agent.combine_actor) is not Mean or type(agent.combine_critic) is not Mean:
         return f"agent.gradients={agent.options.gradients} is not compiled"
     if type(agent.actor) not in TRUNKS or type(agent.critic) not in TRUNKS:
