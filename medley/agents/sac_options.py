@@ -12,7 +12,13 @@ from medley.errors import ConfigError, closest
 from medley.gradients.combiners import combiner_names
 from medley.gradients.gram import CAGradConfig, NashConfig
 from medley.gradients.weighting import FAMOConfig, GradNormConfig
+from medley.nn.film import FiLMConfig
+from medley.nn.mixture import MODES, CareConfig
+from medley.nn.moore import MooreConfig
 from medley.nn.optimizer import OptimizerConfig
+from medley.nn.paco import PaCoConfig
+from medley.nn.soft_modules import SoftModulesConfig
+from medley.nn.t3s import T3SConfig
 from medley.nn.trunks import task_inputs, trunk_names
 
 
@@ -61,7 +67,11 @@ class MultitaskConfig:
 
 @dataclass
 class SACConfig(AgentConfig):
-    trunk: str = opt("shared", "how networks divide between tasks: shared | multi_head | disjoint")
+    trunk: str = opt(
+        "shared",
+        "how networks divide between tasks: shared | multi_head | disjoint | care | film | soft_modules | t3s | paco | "
+        "moore (docs/methods.md)",
+    )
     task_input: str = opt(
         "auto",
         "how networks are told the task: one_hot | encoder (learned, or made from `task_vectors`) | embedding (a "
@@ -76,6 +86,7 @@ class SACConfig(AgentConfig):
     gradients: str = opt("mean", "how per-task gradients are combined: mean | pcgrad | cagrad | nash | gradnorm | famo")
     init_temperature: float = opt(1.0, "alpha at the start")
     learn_temperature: bool = opt(True, "adapt alpha towards the target entropy")
+    log_alpha_bounds: list[float] | None = opt(None, "log alpha is kept between these two; null: it is free")
     target_entropy: float | None = opt(None, "target entropy; null: minus the number of action dimensions")
     critic_tau: float = opt(0.005, "share of the critic that flows into its target per target update")
     actor_update_freq: int = opt(1, "actor and temperature are updated every n-th update")
@@ -89,6 +100,12 @@ class SACConfig(AgentConfig):
     nash: NashConfig = opt(NashConfig(), "")
     gradnorm: GradNormConfig = opt(GradNormConfig(), "")
     famo: FAMOConfig = opt(FAMOConfig(), "")
+    care: CareConfig = opt(CareConfig(), "")
+    film: FiLMConfig = opt(FiLMConfig(), "")
+    soft_modules: SoftModulesConfig = opt(SoftModulesConfig(), "")
+    t3s: T3SConfig = opt(T3SConfig(), "")
+    paco: PaCoConfig = opt(PaCoConfig(), "")
+    moore: MooreConfig = opt(MooreConfig(), "")
 
 
 def check(options: SACConfig, tasks: int) -> None:
@@ -110,6 +127,7 @@ def check(options: SACConfig, tasks: int) -> None:
         ("trunk", options.trunk, trunk_names()),
         ("task_input", options.task_input, ["auto", "one_hot", "encoder", "embedding", "none"]),
         ("task_weights", options.task_weights, ["none", "temperature"]),
+        ("care.mode", options.care.mode, list(MODES)),
         ("gradients", options.gradients, combiner_names()),
         ("actor.log_std_bounding", options.actor.log_std_bounding, ["clamp", "tanh"]),
     ):
@@ -127,6 +145,9 @@ def check(options: SACConfig, tasks: int) -> None:
     low_high = options.actor.log_std_bounds
     if len(low_high) != 2 or low_high[0] >= low_high[1]:
         raise ConfigError(f"agent.actor.log_std_bounds={low_high} must be two numbers, the smaller one first.")
+    bounds = options.log_alpha_bounds
+    if bounds is not None and (len(bounds) != 2 or bounds[0] >= bounds[1]):
+        raise ConfigError(f"agent.log_alpha_bounds={bounds} must be two numbers, the smaller one first.")
     for key, number in (
         ("actor_update_freq", options.actor_update_freq),
         ("critic_target_update_freq", options.critic_target_update_freq),

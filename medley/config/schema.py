@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medley.agents.api import AgentConfig
 from medley.config.options import opt
 from medley.envs.registry import EnvConfig
+from medley.training.scheduler import SchedulerConfig
 
 
 @dataclass
@@ -68,6 +69,7 @@ class ExperimentConfig:
         "learn from one chunk while the next is collected, with the policy from before; null: on a GPU only. "
         "Part of what is learnt, not of how fast the machine is",
     )
+    scheduler: SchedulerConfig = opt(SchedulerConfig(), "")
     seeds_together: int = opt(1, "so many of the seeds in `setup.seed=1,2,...` are trained at once in one program")
     eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
     eval_at_start: bool = opt(True, "evaluate the untrained agent too")

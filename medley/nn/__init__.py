@@ -1,0 +1,3 @@
+"""Networks; importing this package makes all trunks known by name."""
+
+from medley.nn import film, mixture, moore, paco, soft_modules, t3s  # noqa: F401
