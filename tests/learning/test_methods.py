@@ -28,7 +28,8 @@ def test_combiners_solve_point(tmp_path: Path, gradients: str) -> None:
 @pytest.mark.parametrize("trunk", TRUNKS)
 def test_trunks_solve_point(tmp_path: Path, trunk: str) -> None:
     agent = trunk.split()[0]
-    assert learn(tmp_path, f"agent={agent}", *TRUNKS[trunk]) >= SOLVED
+    steps = 4000 if agent == "paco" else 2500  # tasks start with nearly the same network, and come apart slowly
+    assert learn(tmp_path, f"agent={agent}", *TRUNKS[trunk], steps=steps) >= SOLVED
 
 
 def test_temperature_weights_solve_point(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_temperature_weights_solve_point(tmp_path: Path) -> None:
 
 
 def test_distral_solves_point(tmp_path: Path) -> None:
-    assert learn(tmp_path, "agent=distral", "agent.distral.alpha=0.05") >= SOLVED
+    assert learn(tmp_path, "agent=distral", "agent.distral.alpha=0.05", steps=4000) >= SOLVED
 
 
 def test_a_schedule_by_success_solves_point(tmp_path: Path) -> None:
