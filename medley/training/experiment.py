@@ -161,8 +161,9 @@ class Experiment:
         row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
         if self.finished:
             row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
-        if self.parts.env.instabilities.any():
-            row["instabilities"] = int(self.parts.env.instabilities.sum())
+        for count in ("instabilities", "restarts", "lost_episodes"):
+            if total := int(getattr(self.parts.env, count).sum()):
+                row[count] = total
         row |= self.parts.learner.drain(self.step)
         self._logged_at, self.last_log, self.finished = now, self.step, []
         self.logger.write("train", row)

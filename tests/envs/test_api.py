@@ -11,7 +11,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from medley.envs import EnvConfig, MultiTaskEnv, build, env_kind
-from medley.envs.gym import GymConfig
+from medley.envs.gym_ids import GymConfig
 from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.point import PointConfig
 from medley.errors import ConfigError
