@@ -101,8 +101,8 @@ class GymEnv(MultiTaskEnv):
         for slot in self._replay(self._every_slot):
             raise DamagedError(
                 f"replaying the {self._length[slot]} actions of slot {slot} ({self.tasks[self.task_ids[slot]]}) did "
-                "not lead to the saved observation and return: this env is not decided by its reset seed and actions, or "
-                "its version has changed, so the run cannot be continued exactly"
+                "not lead to the saved observation and return: this env is not decided by its reset seed and actions, "
+                "or its version has changed, so the run cannot be continued exactly"
             )
 
     # ---- processes that die

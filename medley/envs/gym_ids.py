@@ -97,9 +97,8 @@ def _parse(entry: Any) -> tuple[str, dict[str, Any]]:
         return entry, {}
     if isinstance(entry, dict) and isinstance(entry.get("id"), str):
         return entry["id"], {key: value for key, value in entry.items() if key != "id"}
-    raise ConfigError(
-        f"env.ids: {entry!r} is neither a Gymnasium id nor arguments with one, like {{id: Pendulum-v1, g: 9}}"
-    )
+    example = "{id: Pendulum-v1, g: 9.0}"
+    raise ConfigError(f"env.ids: {entry!r} is neither a Gymnasium id nor one with arguments, like {example}")
 
 
 def _spec(name: str) -> EnvSpec:

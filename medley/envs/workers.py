@@ -142,7 +142,7 @@ class WorkerSlots:
         try:
             for k in range(count):
                 self._workers.append(Worker(k, rows[k::count], recipes, self._memory))
-            described = {}
+            described: dict[int, Description] = {}
             for worker in self._workers:
                 described |= dict(zip(worker.slots.tolist(), self._started(worker), strict=True))
             self.descriptions: list[Description] = [described[row] for row in range(len(recipes))]
