@@ -85,7 +85,7 @@ def recipes(ids: Sequence[Any], kwargs: dict[str, Any], horizon: int | None, see
     for index, (task, entry) in enumerate(zip(_names(ids), ids, strict=True)):
         name, own = _parse(entry)
         spec = _spec(name)
-        given = {"render_mode": "rgb_array" if _renders(spec) else None, **kwargs, **own}
+        given = {**({"render_mode": "rgb_array"} if _renders(spec) else {}), **kwargs, **own}
         if horizon is not None:
             given["max_episode_steps"] = horizon
         made.append(Recipe(task, spec, given, int(np.random.SeedSequence([seed, index]).generate_state(1)[0])))

@@ -18,6 +18,7 @@ from gymnasium.utils import seeding
 
 from medley.envs.api import Array
 from medley.envs.gym_ids import Recipe, seeded
+from medley.errors import MedleyError
 
 RESET, STEP = b"r", b"s"
 
@@ -116,12 +117,16 @@ class Slot:
             self._obs[:] = self.env.reset(seed=seed)[0]
 
     def step(self) -> None:
-        obs, self._reward[0], terminated, truncated, info = self.env.step(self._action.astype(self._dtype))
+        flags = self._flags
+        obs, self._reward[0], flags[0], flags[1], info = self.env.step(self._action.astype(self._dtype))
         self._obs[:] = obs
-        self._flags[:] = terminated, truncated, bool(info.get("success", info.get("is_success", False)))
+        flags[2] = bool(info.get("success", info.get("is_success", False)))
 
     def render(self) -> npt.NDArray[np.uint8]:
-        return np.asarray(self.env.render(), dtype=np.uint8)
+        try:
+            return np.asarray(self.env.render(), dtype=np.uint8)
+        except gym.error.Error as error:  # a package that draws is missing
+            raise MedleyError(str(error)) from error
 
 
 class Broken(NamedTuple):

@@ -9,8 +9,10 @@ import gc
 import mmap
 import os
 import pickle
+import select
 import sys
 import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 
@@ -20,6 +22,7 @@ from medley.errors import MedleyError
 
 CLOSE, RENDER = b"c", b"p"
 DONE = b""
+WATCH_SECONDS = 0.0005
 
 
 def main() -> None:
@@ -54,8 +57,10 @@ def _serve(number: int, connection: Connection, memory: int) -> None:
         slot.attach(block, row)
     gc.collect()
     gc.freeze()  # what was imported and built lives as long as the process: never look at it again
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
     wanted, busy = block.wanted, block.busy[number : number + 1]
-    while (command := connection.recv_bytes()) != CLOSE:
+    while (command := _next(connection, poll)) != CLOSE:
         answer = DONE
         try:
             if command[:1] == RENDER:
@@ -72,6 +77,15 @@ def _serve(number: int, connection: Connection, memory: int) -> None:
         connection.send_bytes(answer)
     for slot in slots.values():
         slot.env.close()
+
+
+def _next(connection: Connection, poll: select.poll) -> bytes:
+    """Looks out for the next command for a moment before sleeping: a core that has gone to sleep wakes slowly. Whoever
+    else wants the core gets it."""
+    until = time.perf_counter() + WATCH_SECONDS
+    while not poll.poll(0) and time.perf_counter() < until:
+        os.sched_yield()
+    return connection.recv_bytes()
 
 
 def _failure(what: str, error: Exception) -> bytes:

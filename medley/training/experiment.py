@@ -132,6 +132,8 @@ class Experiment:
     def close(self) -> None:
         self.evaluations.abandon()
         self.logger.close()
+        self.parts.env.close()
+        self.parts.evaluator.env.close()
 
     # ---- what is due
 
