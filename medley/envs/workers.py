@@ -33,6 +33,7 @@ from medley.envs.worker import CLOSE, DONE, RENDER
 from medley.errors import ConfigError, MedleyError
 
 START_SECONDS = 300.0  # imports and models take their time
+START_ATTEMPTS = 3
 CLOSE_SECONDS = 5.0
 _COMMAND = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from medley.envs.worker import main; main()"
 
@@ -161,7 +162,6 @@ class WorkerSlots:
         self.block.wanted[:] = 0
         self.block.wanted[slots] = 1
         asked = [worker for worker in self._workers if self.block.wanted[worker.slots].any()]
-        broken: list[Broken] = []
         error: MedleyError | None = None
         gone: dict[Worker, str] = {}
         for worker in asked:
@@ -181,9 +181,7 @@ class WorkerSlots:
                 error = error or self._explained(worker, e)
         if error is not None:
             raise error
-        for worker, why in gone.items():
-            broken.append(self._restart(worker, why))
-        return broken
+        return [self._restart(worker, why) for worker, why in gone.items()]
 
     def render(self, slot: int) -> npt.NDArray[np.uint8] | Broken:
         worker = self._workers[slot % len(self._workers)]
@@ -202,9 +200,15 @@ class WorkerSlots:
         self._end()
 
     def _restart(self, worker: Worker, why: str) -> Broken:
-        worker.kill()
-        worker.start()
-        self._started(worker)
+        for attempt in range(START_ATTEMPTS):
+            worker.kill()
+            worker.start()
+            try:
+                worker.describe()
+                break
+            except Gone as e:
+                if attempt == START_ATTEMPTS - 1:
+                    raise self._no_start(worker, e) from None
         worker.attach(self._layout)
         return Broken(worker.slots, int(self.block.busy[worker.number]), why)
 
@@ -212,8 +216,11 @@ class WorkerSlots:
         try:
             return worker.describe()
         except Gone as e:
-            tasks = ", ".join(sorted({self._tasks[slot] for slot in worker.slots}))
-            raise MedleyError(f"the worker process of {tasks} could not be started: {e}.") from None
+            raise self._no_start(worker, e) from None
+
+    def _no_start(self, worker: Worker, why: Gone) -> MedleyError:
+        tasks = ", ".join(sorted({self._tasks[slot] for slot in worker.slots}))
+        return MedleyError(f"the worker process of {tasks} could not be started: {why}.")
 
     def _explained(self, worker: Worker, error: MedleyError) -> MedleyError:
         slot = int(self.block.busy[worker.number])

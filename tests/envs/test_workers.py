@@ -17,7 +17,7 @@ import pytest
 
 from medley.envs.gym import GymEnv
 from medley.envs.gym_ids import GymConfig, gym_tasks
-from medley.envs.workers import WorkerSlots
+from medley.envs.workers import Worker, WorkerSlots
 from medley.errors import ConfigError, MedleyError
 from tests.envs.odd_envs import Odd
 from tests.envs.test_api import actions, play, same
@@ -93,6 +93,40 @@ def test_a_worker_that_fails_within_a_step_is_restarted(make: Make, tmp_path: Pa
     moves = actions(env, 15)
     assert same(play(env, moves), play(alone, moves))
     assert env.restarts.tolist() == [0, 1]
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, env = make(workers=0), make(workers=2)
+    moves = actions(env, 4)
+    assert same(play(env, moves[:2]), play(alone, moves[:2]))
+    os.kill(pids(env)[0], signal.SIGKILL)
+    describe, calls = Worker.describe, []
+
+    def killed_first(self: Worker) -> Any:
+        calls.append(self)
+        if len(calls) == 1:
+            os.kill(self._process.pid, signal.SIGKILL)
+        return describe(self)
+
+    monkeypatch.setattr(Worker, "describe", killed_first)
+    assert same(play(env, moves[2:]), play(alone, moves[2:]))
+    assert len(calls) == 2
+    assert env.restarts.sum() == 1
+
+
+def test_an_interrupted_call_does_not_mix_up_answers(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone, env = make(workers=0), make(workers=2)
+    moves = actions(env, 4)
+    assert same(play(env, moves[:2]), play(alone, moves[:2]))
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "answer", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(moves[2])
+    assert same(play(env, moves[2:]), play(alone, moves[2:]))
+
+
+def _interrupted(worker: Worker, deadline: float) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_worker_that_is_stopped_counts_as_hanging(make: Make) -> None:
