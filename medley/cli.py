@@ -91,17 +91,18 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "methods", "train", "sim"],
+        choices=["update", "learner", "methods", "train", "sim", "workers"],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
         "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
-        "sim: Meta-World against Gymnasium's AsyncVectorEnv",
+        "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
+        "workers: Python envs in worker processes against AsyncVectorEnv",
     )
     p.add_argument("options", nargs="*", help="learner, methods, train: options of the run, like env.slots_per_task=8")
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
     p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
-    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim: slots per task, one or several numbers")
+    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim, workers: slots per task, one or several")
     p.set_defaults(verb=_bench)
     return parser
 
@@ -190,6 +191,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import sim
 
         sim.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
+    elif a.what == "workers":
+        from medley.bench import workers
+
+        workers.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
     elif a.what == "learner":
         from medley.bench import learner
 

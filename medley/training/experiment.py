@@ -143,6 +143,8 @@ class Experiment:
     def close(self) -> None:
         self.evaluations.abandon()
         self.logger.close()
+        self.parts.env.close()
+        self.parts.evaluator.env.close()
 
     # ---- what is due
 
@@ -172,8 +174,9 @@ class Experiment:
         row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
         if self.finished:
             row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
-        if self.parts.env.instabilities.any():
-            row["instabilities"] = int(self.parts.env.instabilities.sum())
+        for count in ("instabilities", "restarts", "lost_episodes"):
+            if total := int(getattr(self.parts.env, count).sum()):
+                row[count] = total
         if not self.scheduler.uniform:
             row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
             row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
