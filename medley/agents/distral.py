@@ -97,4 +97,4 @@ def check_distral(options: DistralConfig, tasks: int) -> None:
         raise ConfigError(f"agent.distral.alpha={options.distral.alpha} must be at least 0.")
 
 
-register_agent("distral", AgentKind(DistralConfig, Distral, check_distral))
+register_agent("distral", AgentKind(DistralConfig, Distral, check_distral, ("distral.act",)))

@@ -58,6 +58,8 @@ def _fill_experiment(config: Config, tasks: int) -> None:
         e.protocol = "metaworld+" if config.env.builder == "metaworld" else "episodes"
     if e.protocol not in PROTOCOLS:
         raise ConfigError(f"experiment.protocol={e.protocol!r} does not exist.{closest(e.protocol, PROTOCOLS)}")
+    if e.protocol == "held-out" and not hasattr(config.env, "goals"):
+        raise ConfigError(f"experiment.protocol=held-out needs Meta-World: {config.env.name} has no goals to hold out.")
     if e.num_eval_episodes is None:
         e.num_eval_episodes = PROTOCOLS[e.protocol].episodes
     if e.num_final_eval_episodes is None:

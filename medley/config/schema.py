@@ -73,7 +73,9 @@ class ExperimentConfig:
     seeds_together: int = opt(1, "so many of the seeds in `setup.seed=1,2,...` are trained at once in one program")
     eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
     eval_at_start: bool = opt(True, "evaluate the untrained agent too")
-    protocol: str | None = opt(None, "evaluation protocol: metaworld+ | mtrl | tdmpc2 | episodes; null: the env's own")
+    protocol: str | None = opt(
+        None, "evaluation protocol: metaworld+ | held-out | mtrl | tdmpc2 | episodes; null: the env's own"
+    )
     num_eval_episodes: int | None = opt(None, "episodes per task in an evaluation; null: the protocol's number")
     num_final_eval_episodes: int | None = opt(None, "episodes per task in the last evaluation; null: the same number")
     eval_slots_per_task: int | None = opt(
