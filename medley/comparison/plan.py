@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +22,12 @@ class Planned:
 
     method: str
     config: Config
+    path: Path
     standing: str  # new | unfinished | finished
 
     @property
     def seed(self) -> int:
         return self.config.setup.seed
-
-    @property
-    def path(self) -> Path:
-        return default_path(self.config)
 
     def __str__(self) -> str:
         return f"{self.method}, seed {self.seed}"
@@ -44,17 +42,23 @@ class Plan:
 
 def make_plan(request: Request, config_dirs: Sequence[str | Path] = (), fresh: bool = False) -> Plan:
     """Refuses, before anything is trained, what any of the runs could not do."""
-    configs = [
-        [load_config(request.words(method, seed), config_dirs) for seed in request.seeds] for method in request.methods
-    ]
     labels = [method.label for method in request.methods]
-    _check_folders(labels, [row[0] for row in configs])
+    firsts = [load_config(request.words(method, request.seeds[0]), config_dirs) for method in request.methods]
+    folders = [default_path(config).parent for config in firsts]
+    _check_folders(labels, folders)
     planned = [
-        [Planned(label, config, "new" if fresh else _standing(config)) for config in row]
-        for label, row in zip(labels, configs, strict=True)
+        [_planned(label, config, folder, seed, fresh) for seed in request.seeds]
+        for label, config, folder in zip(labels, firsts, folders, strict=True)
     ]
-    first = [flatten(to_dict(row[0])) for row in configs]
-    return Plan(tuple(labels), tuple(_ordered(planned)), tuple(protocol_differences(first)))
+    differences = protocol_differences([flatten(to_dict(config)) for config in firsts])
+    return Plan(tuple(labels), tuple(_ordered(planned)), tuple(differences))
+
+
+def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool) -> Planned:
+    config = copy.deepcopy(like)  # nothing else follows from the seed, and composing takes a while
+    config.setup.seed = seed
+    path = folder / f"seed_{seed}"
+    return Planned(label, config, path, "new" if fresh else _standing(config, Run(path)))
 
 
 def _ordered(planned: Sequence[Sequence[Planned]]) -> list[Planned]:
@@ -67,19 +71,17 @@ def _ordered(planned: Sequence[Sequence[Planned]]) -> list[Planned]:
     return [run for start in range(0, count, together) for row in planned for run in row[start : start + together]]
 
 
-def _check_folders(labels: Sequence[str], configs: Sequence[Config]) -> None:
+def _check_folders(labels: Sequence[str], folders: Sequence[Path]) -> None:
     seen: dict[Path, str] = {}
-    for label, config in zip(labels, configs, strict=True):
-        path = default_path(config)
-        if path in seen:
+    for label, folder in zip(labels, folders, strict=True):
+        if folder in seen:
             raise ConfigError(
-                f"{seen[path]!r} and {label!r} differ in nothing that is learnt: both would be trained in {path}."
+                f"{seen[folder]!r} and {label!r} differ in nothing that is learnt: both would be trained in {folder}."
             )
-        seen[path] = label
+        seen[folder] = label
 
 
-def _standing(config: Config) -> str:
-    run = Run(default_path(config))
+def _standing(config: Config, run: Run) -> str:
     if not run.exists():
         return "new"
     saved = run.config()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 from matplotlib.ticker import PercentFormatter
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -67,16 +68,16 @@ def row(group: RunGroup, aligned: Aligned) -> Row:
 
 
 def console_table(rows: Sequence[Row]) -> Table:
-    """For the terminal."""
+    """For the terminal: as much as 80 columns hold."""
     steps = " or ".join(f"{step:,}" for step in sorted({r.step for r in rows}))
     # Text, not str: square brackets would be taken for rich's markup.
     title = Text(f"Success at step {steps} in %, with its 95 % interval over seeds")
-    table = Table(title=title, caption=Text(_about(rows)))
-    table.add_column("method", overflow="fold")
-    for name in ("seeds", "mean", "IQM", "worst task", "best task", "steps/s", "minutes"):
+    table = Table(title=title, caption=Text(_about(rows)), box=box.SIMPLE_HEAD)
+    table.add_column("method", overflow="fold", min_width=12)
+    for name in ("seeds", "mean", "IQM", "worst task", "steps/s", "min"):
         table.add_column(name, justify="right", no_wrap=name in ("mean", "IQM"))
     for r in rows:
-        cells = [str(r.seeds), _value(r.mean), _value(r.iqm), _task(r.worst), _task(r.best)]
+        cells = [str(r.seeds), _value(r.mean), _value(r.iqm), _task(r.worst)]
         cells += [page.plain(r.rate), page.plain(r.minutes, 1)]
         table.add_row(Text(r.label), *map(Text, cells))
     return table
@@ -180,7 +181,7 @@ def _small(task: tuple[str, float]) -> str:
 
 
 def _about(rows: Sequence[Row]) -> str:
-    text = "Steps/s: transitions of all tasks per second of a run, evaluations included; minutes: per run."
+    text = "Steps/s: transitions of all tasks per second of a run, evaluations included; minutes are per run."
     fewest = min(r.seeds for r in rows)
     if fewest == 1:
         return f"{text} One seed says nothing about others: there is no interval."
