@@ -81,6 +81,14 @@ def test_another_setup_and_a_mistake(tmp_path: Path) -> None:
     assert "Did you mean 'state_sac'" in done.stderr
 
 
+def _copy(root: Path) -> Path:
+    """The starter in a repository of its own, with what it shares with the others."""
+    (root / "compat" / "mtrl").mkdir(parents=True)
+    for name in ("starting.py", "mtrl/main.py"):
+        shutil.copy(ROOT / "compat" / name, root / "compat" / name)
+    return root / "compat" / "mtrl" / "main.py"
+
+
 def _bare_python(folder: Path) -> str:
     """A virtual environment with nothing in it."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
@@ -88,9 +96,7 @@ def _bare_python(folder: Path) -> str:
 
 
 def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
-    copy = tmp_path / "repository" / "compat" / "mtrl" / "main.py"
-    copy.parent.mkdir(parents=True)
-    shutil.copy(FOLDER / "main.py", copy)
+    copy = _copy(tmp_path / "repository")
     done = _main("env=point", python=_bare_python(tmp_path / "bare"), main=copy, path="")
     assert done.returncode == 2
     assert "make install" in done.stderr
@@ -99,9 +105,7 @@ def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
 
 def test_it_finds_the_repositorys_own_python(tmp_path: Path) -> None:
     root = tmp_path / "repository"
-    copy = root / "compat" / "mtrl" / "main.py"
-    copy.parent.mkdir(parents=True)
-    shutil.copy(FOLDER / "main.py", copy)
+    copy = _copy(root)
     _bare_python(root / ".venv")
     (site,) = (root / ".venv").glob("lib/python3.*/site-packages")
     # A stand-in for medley that shows who was asked for what.
