@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medley.comparison.methods import Request
+from medley.comparison.methods import Method, Request
 from medley.config.load import load_config, to_dict
 from medley.config.schema import Config
 from medley.errors import ConfigError
@@ -43,7 +43,7 @@ class Plan:
 def make_plan(request: Request, config_dirs: Sequence[str | Path] = (), fresh: bool = False) -> Plan:
     """Refuses, before anything is trained, what any of the runs could not do."""
     labels = [method.label for method in request.methods]
-    firsts = [load_config(request.words(method, request.seeds[0]), config_dirs) for method in request.methods]
+    firsts = [_load(request, method, config_dirs) for method in request.methods]
     folders = [default_path(config).parent for config in firsts]
     _check_folders(labels, folders)
     planned = [
@@ -52,6 +52,13 @@ def make_plan(request: Request, config_dirs: Sequence[str | Path] = (), fresh: b
     ]
     differences = protocol_differences([flatten(to_dict(config)) for config in firsts])
     return Plan(tuple(labels), tuple(_ordered(planned)), tuple(differences))
+
+
+def _load(request: Request, method: Method, config_dirs: Sequence[str | Path]) -> Config:
+    try:
+        return load_config(request.words(method, request.seeds[0]), config_dirs)
+    except ConfigError as e:
+        raise ConfigError(f"{method.label}: {e}") from None  # an option that all share may be wrong for one of them
 
 
 def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool) -> Planned:

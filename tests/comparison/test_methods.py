@@ -100,7 +100,7 @@ def test_a_round_of_seeds_for_every_method_comes_before_the_next(tmp_path: Path)
 @pytest.mark.parametrize(
     ("agents", "hint"),
     [
-        ("state_sac,state_sca", "Did you mean 'state_sac'"),
+        ("state_sac,state_sca", "^state_sca: there is no agent=state_sca. Did you mean 'state_sac'"),
         ("state_sac,state_sac+agent.trnk=shared", "agent.trunk"),
         ("state_sac,state_sac+agent.trunk=shared", "differ in nothing that is learnt"),
         ("state_sac,state_sac+experiment.save_freq=7", "differ in nothing that is learnt"),
