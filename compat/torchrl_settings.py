@@ -86,7 +86,8 @@ IDLE_FLAGS = ("worker_nums", "eval_worker_nums", "save_dir", "data_dir", "wandb_
 
 def parser(description: str, more: Iterable[str] = ()) -> argparse.ArgumentParser:
     """The flags of every starter: the family's own, one for each key of a file, and `more` such."""
-    made = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    epilog = "Every key of a settings file is a flag too, like --num_epochs 100; compat/torchrl/README.md lists them."
+    made = argparse.ArgumentParser(description=description, epilog=epilog, allow_abbrev=False)
     made.add_argument("--config", help="JSON file with settings; what it leaves out stands in ours")
     made.add_argument("--id", help="first folder below the log folder; default: the name of the file")
     made.add_argument("--seed", type=int, default=0)

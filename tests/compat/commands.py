@@ -23,3 +23,9 @@ def printed_words(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("medley train ")]
     return shlex.split(line)[2:]
+
+
+def bare_python(folder: Path) -> str:
+    """A virtual environment with nothing in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    return str(folder / "bin" / "python")

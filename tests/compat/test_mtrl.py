@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from medley.config.load import load_config
+from tests.compat.commands import bare_python
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "compat" / "mtrl"
@@ -89,15 +90,9 @@ def _copy(root: Path) -> Path:
     return root / "compat" / "mtrl" / "main.py"
 
 
-def _bare_python(folder: Path) -> str:
-    """A virtual environment with nothing in it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
-    return str(folder / "bin" / "python")
-
-
 def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
     copy = _copy(tmp_path / "repository")
-    done = _main("env=point", python=_bare_python(tmp_path / "bare"), main=copy, path="")
+    done = _main("env=point", python=bare_python(tmp_path / "bare"), main=copy, path="")
     assert done.returncode == 2
     assert "make install" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -106,13 +101,13 @@ def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
 def test_it_finds_the_repositorys_own_python(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     copy = _copy(root)
-    _bare_python(root / ".venv")
+    bare_python(root / ".venv")
     (site,) = (root / ".venv").glob("lib/python3.*/site-packages")
     # A stand-in for medley that shows who was asked for what.
     for name in ("medley/__init__.py", "medley/config/__init__.py", "medley/config/load.py"):
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text("")
     (site / "medley/cli.py").write_text("import sys\ndef main(words):\n    print(sys.prefix, *words)\n    return 7\n")
-    done = _main("env=point", "agent.x=[1,2]", python=_bare_python(tmp_path / "bare"), main=copy, path="")
+    done = _main("env=point", "agent.x=[1,2]", python=bare_python(tmp_path / "bare"), main=copy, path="")
     assert done.returncode == 7, done.stderr
     assert done.stdout.split() == [str(root / ".venv"), "train", "env=point", "agent.x=[1,2]"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from medley.config.load import load_config
 from medley.envs.metaworld.names import benchmark_tasks
 from medley.envs.registry import env_kind
-from tests.compat.commands import COMPAT, ROOT, printed_words, start
+from tests.compat.commands import COMPAT, ROOT, bare_python, printed_words, start
 
 FOLDER = COMPAT / "torchrl"
 # As the seed's table has them, and what these tasks are called today.
@@ -212,6 +214,16 @@ def test_ids_that_do_not_exist() -> None:
     for task_id in ("10", "-1", "reach"):
         assert _starter("--task_id", task_id, "--print-only").returncode == 2
     assert _starter("--seed", "1", "--print-only").returncode == 2
+
+
+def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
+    copy = shutil.copytree(COMPAT, tmp_path / "compat", ignore=shutil.ignore_patterns("log", "__pycache__"))
+    settings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [bare_python(tmp_path / "bare"), "starter/st_sac.py", "--task_id", "4"]
+    done = subprocess.run(command, cwd=copy / "torchrl", env=settings, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "make install" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(("name", "tasks", "batch"), [("MT10", 10, 1280), ("MT50", 50, 6400)])
