@@ -55,7 +55,7 @@ def test_every_position_of_the_command_counts() -> None:
     assert words["agent.must.update_interval"] == "25"
     assert words["agent.must.generator_lr"] == "0.0003"
     assert words["agent.must.supervised"] == "false"
-    assert words["agent.must.trajectories"] == "false"
+    assert words["agent.must.trajectories"] == "true"
     assert words["setup.seed"] == "4"
 
 
