@@ -47,7 +47,8 @@ def test_the_seeds_command_in_medleys_words() -> None:
 
 
 def test_every_position_of_the_command_counts() -> None:
-    words = _words(*["4", "25", "0.7", "3e-4", "0", "0", "3"])
+    # The two switches differ, so that neither passes for the other.
+    words = _words(*["4", "25", "0.7", "3e-4", "0", "1", "3"])
     assert words["env"] == "metaworld"
     assert words["env.tasks"] == f"[{','.join(benchmark_tasks('mt10')[:3])}]"
     assert words["replay_buffer.batch_size"] == "384"
