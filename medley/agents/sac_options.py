@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from medley.agents.api import AgentConfig
+from medley.agents.mtrl_options import EncoderConfig, MultitaskConfig, translate
 from medley.agents.task_label import task_input_kind
 from medley.config.options import opt
 from medley.errors import ConfigError, closest
@@ -46,26 +47,6 @@ class OptimizersConfig:
 
 
 @dataclass
-class TaskEncoderConfig:
-    embedding_dim: int = opt(50, "numbers in a task's embedding")
-    hidden_dim: int = opt(50, "units per hidden layer of the task encoder")
-    num_layers: int = opt(2, "hidden layers of the task encoder")
-    output_dim: int = opt(50, "numbers the networks get per task")
-
-
-@dataclass
-class MultitaskConfig:
-    """mtrl's names for what `trunk`, `task_input` and `alpha_per_task` say; null leaves those as they are."""
-
-    num_envs: int | None = opt(None, "number of tasks; must agree with the env")
-    should_use_disentangled_alpha: bool | None = opt(None, "same as agent.alpha_per_task")
-    should_use_task_encoder: bool | None = opt(None, "true: same as agent.task_input=encoder")
-    should_use_multi_head_policy: bool | None = opt(None, "true: same as agent.trunk=multi_head")
-    should_use_disjoint_policy: bool | None = opt(None, "true, with multi-head: same as agent.trunk=disjoint")
-    task_encoder_cfg: TaskEncoderConfig = opt(TaskEncoderConfig(), "")
-
-
-@dataclass
 class SACConfig(AgentConfig):
     trunk: str = opt(
         "shared",
@@ -96,6 +77,7 @@ class SACConfig(AgentConfig):
     critic: CriticConfig = opt(CriticConfig(), "")
     optimizers: OptimizersConfig = opt(OptimizersConfig(), "")
     multitask: MultitaskConfig = opt(MultitaskConfig(), "")
+    encoder: EncoderConfig = opt(EncoderConfig(), "")
     cagrad: CAGradConfig = opt(CAGradConfig(), "")
     nash: NashConfig = opt(NashConfig(), "")
     gradnorm: GradNormConfig = opt(GradNormConfig(), "")
@@ -110,19 +92,8 @@ class SACConfig(AgentConfig):
 
 def check(options: SACConfig, tasks: int) -> None:
     """Translate mtrl's flags into medley's words and refuse what does not fit together."""
+    translate(options, tasks)
     flags = options.multitask
-    if flags.num_envs is not None and flags.num_envs != tasks:
-        raise ConfigError(f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks: leave it out.")
-    if flags.should_use_disjoint_policy and flags.should_use_multi_head_policy is False:
-        raise ConfigError("agent.multitask.should_use_disjoint_policy needs should_use_multi_head_policy=True.")
-    if flags.should_use_disentangled_alpha is not None:
-        options.alpha_per_task = flags.should_use_disentangled_alpha
-    if flags.should_use_task_encoder:
-        options.task_input = "encoder"
-    if flags.should_use_disjoint_policy:
-        options.trunk = "disjoint"
-    elif flags.should_use_multi_head_policy:
-        options.trunk = "multi_head"
     for key, value, known in (
         ("trunk", options.trunk, trunk_names()),
         ("task_input", options.task_input, ["auto", "one_hot", "encoder", "embedding", "none"]),
