@@ -16,7 +16,7 @@ from typing import Any
 
 OPTIONS = ["env=metaworld-mt10", "agent.trunk=multi_head", "agent.alpha_per_task=true", "replay_buffer.batch_size=1280"]
 FILLED = 200  # random steps in replay
-BLOCK = 16  # updates launched at once
+BLOCK = {"cuda": 16, "cpu": 2}  # updates launched at once
 ROUNDS = 5
 
 
@@ -35,6 +35,7 @@ class Updates:
             for step in run.collector.collect(run.acting, FILLED, "random", 0)[0]:
                 run.replay.add(step)
         self.learners, self.device = [run.learner for run in runs], runs[0].device
+        self.block = BLOCK[self.device.type]
         self._block()
         self.ready = time.monotonic() - began
 
@@ -43,7 +44,7 @@ class Updates:
 
         from medley.training.learner import learn_together
 
-        learn_together(self.learners, BLOCK)
+        learn_together(self.learners, self.block)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -52,7 +53,7 @@ class Updates:
         done, began = 0, time.perf_counter()
         while time.perf_counter() - began < seconds:
             self._block()
-            done += BLOCK
+            done += self.block
         return (time.perf_counter() - began) / done * 1e3
 
 
