@@ -1,4 +1,4 @@
-"""Residual blocks: every trunk against a plain version of its formulas, one row and one member at a time, in float64."""
+"""Residual blocks: every trunk against a plain version of its formulas, one row of one member at a time, in float64."""
 
 from __future__ import annotations
 
