@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from medley.nn.obs_norm import LARGEST, ObsNorm
+from medley.nn.optimizer import OptimizerConfig
 from tests.training.updates import ACT, OBS, ROWS, TASKS, make_agent, make_seed
 
 CPU = torch.device("cpu")
@@ -77,3 +78,10 @@ def test_a_loaded_agent_goes_on_counting_the_same() -> None:
         agent.observe(chunks()[1])
     for name, value in a.state_dict().items():
         assert torch.equal(value, b.state_dict()[name]), name
+
+
+def test_compiled_updates_know_neither_this_nor_weight_decay() -> None:
+    assert make_agent(normalize_obs=True).native(1) == "agent.normalize_obs is not compiled"
+    decaying = make_agent()
+    decaying.optimizers["critic"].config = OptimizerConfig(weight_decay=0.1)
+    assert decaying.native(1) == "weight decay is not compiled"

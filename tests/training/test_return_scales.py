@@ -25,7 +25,7 @@ def make(kind: str, scale: float = 1.0) -> RewardScale:
 
 
 def steps(seed: int = 0, n: int = STEPS, never: int | None = None) -> list[Step]:
-    """Rewards, true ends and ends of random episodes; task `never` has none."""
+    """Rewards, true ends and ends of random episodes; those of task 0 are all true, task `never` has none."""
     rng = np.random.default_rng(seed)
     out = []
     for _ in range(n):
@@ -33,7 +33,7 @@ def steps(seed: int = 0, n: int = STEPS, never: int | None = None) -> list[Step]
         ended = rng.random((TASKS, SLOTS)) < 0.15
         if never is not None:
             ended[never] = False
-        terminated = ended & (rng.random((TASKS, SLOTS)) < 0.5)
+        terminated = ended & (rng.random((TASKS, SLOTS)) < [[1.0], [0.5], [0.5]])
         out.append((reward.astype(np.float32), terminated, ended))
     return out
 
