@@ -53,7 +53,27 @@ class AgentConfig:
     discount: float = opt(0.99, "gamma, the discount per step")
     n_step: int = opt(1, "rewards summed before bootstrapping")
     reward_scale: float = opt(1.0, "every reward is multiplied by this before learning")
-    reward_normalization: str = opt("none", "none | ema_std: divide by a running standard deviation per task")
+    reward_normalization: str = opt(
+        "none",
+        "rewards of every task are divided by: none | ema_std (a running deviation) | return_range (BRC: the range of "
+        "returns) | return_std (FlashSAC: the deviation of returns) | ars (their mean size in replay, with resets)",
+    )
+    v_max: float = opt(
+        10.0, "return_range and return_std bring returns to within this; bins of a categorical critic too"
+    )
+    reset_every: int | None = opt(
+        None,
+        "steps after which networks and optimisers start afresh, replay stays; never in the last fifth of the run; "
+        "0: never; null: never, with ars every fifth of the run",
+    )
+    batch_size: int | None = opt(
+        None,
+        "transitions per update where replay_buffer.batch_size is null, in equal shares of tasks as near as they come; "
+        "null: 128 per task",
+    )
+    replay_per_task: int = opt(100_000, "transitions kept per task where replay_buffer.capacity is null")
+    updates_per_step: int = opt(1, "updates per step of a task where experiment.updates is null")
+    noise_hold: int = opt(1, "exploration noise stays the same for n steps, n drawn with chances of 1 / n^2 up to this")
 
 
 class NativeUpdate(Protocol):
@@ -119,6 +139,20 @@ class Agent(ABC):
 
     def phase(self, update: int) -> str:
         return "all"
+
+    def observe(self, obs: npt.NDArray[Any]) -> None:  # noqa: B027
+        """Observations [steps, tasks, slots, dim] that were just collected, once each; between two chunks."""
+
+    def anneal(self, share: float) -> None:  # noqa: B027
+        """This share of the run is over; between two chunks."""
+
+    def reset(self, seed: int) -> None:
+        """Start afresh, in the tensors that are there; between two chunks."""
+        raise ConfigError(f"agent.reset_every: {type(self).__name__} does not know how to start afresh.")
+
+    def entropy_reward(self) -> Tensor | None:
+        """What a policy of the entropy it is to have earns by it per step, [tasks, 1] (on the device)."""
+        return None
 
     def native(self, threads: int) -> NativeUpdate | str:
         """A compiled update for CPUs, or why there is none."""

@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from medley.agents.api import AgentKind, Batch, Metrics, Spaces, register_agent
-from medley.agents.sac import SAC
+from medley.agents.sac import SAC, steady
 from medley.agents.sac_options import SACConfig, check
 from medley.config.options import opt
 from medley.errors import ConfigError
 from medley.gradients.task_loss import Extras
 from medley.nn.optimizer import Optimizer
 from medley.nn.squashed_gaussian import log_density, sample
-from medley.nn.trunks import SharedTrunk
+from medley.nn.trunks import SharedTrunk, forward_beside
 
 
 @dataclass
@@ -60,17 +60,17 @@ class Distral(SAC):
 
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         c = self.options.distral.alpha
-        mean, log_std = self._distribution(self.actor(batch.next_obs, z))
+        mean, log_std = self._distribution(steady(self.actor)(batch.next_obs, z))
         action, log_prob = sample(mean, log_std, noise, self.action_mask)
         near = self._common_density(batch.next_obs, mean + log_std.exp() * noise, self.action_mask)
-        q = self._q(self.target, batch.next_obs, action, z).amin(0)
+        q = self._target_q(batch, action, z).amin(0)
         return batch.reward + batch.discount * (q + c * near - (c + self._alpha()) * log_prob)
 
     def _actor_losses(
-        self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor
+        self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor, *beside: Tensor
     ) -> tuple[Tensor, Extras]:
         c, z = self.options.distral.alpha, self._task(detach=True)
-        mean, log_std = self._distribution(self.actor(obs, z))
+        mean, log_std = self._distribution(forward_beside(self.actor, (obs, z), beside))
         action, log_prob = sample(mean, log_std, noise, mask)
         u = mean + log_std.exp() * noise
         near = self._common_density(obs, u, mask)

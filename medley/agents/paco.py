@@ -17,8 +17,10 @@ from medley.gradients.task_loss import Extras
 
 
 class PaCo(SAC):
-    def _critic_losses(self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Extras]:
-        losses, extras = super()._critic_losses(obs, action, y, weight)
+    def _critic_losses(
+        self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor
+    ) -> tuple[Tensor, Extras]:
+        losses, extras = super()._critic_losses(obs, action, y, weight, *beside)
         well = losses.detach() <= self.options.paco.loss_limit
         return torch.where(well, losses, 0.0), {**extras, "sits_out": (~well).float()}
 

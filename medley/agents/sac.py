@@ -13,7 +13,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -24,16 +26,17 @@ from medley.agents.task_label import make_task_input
 from medley.errors import ConfigError
 from medley.gradients.combiners import Mean, make_combiner
 from medley.gradients.task_loss import Extras, Gradients, TaskLoss
+from medley.nn.obs_norm import ObsNorm
 from medley.nn.optimizer import Optimizer
 from medley.nn.squashed_gaussian import bound_log_std, sample
-from medley.nn.trunks import Shape, make_trunk
+from medley.nn.trunks import Shape, Trunk, forward_beside, make_trunk
 
 ACTOR_TOO = ("all", "no_target")  # phases that train the actor
 
 
 class SAC(Agent):
     def __init__(self, options: SACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
-        self.options = options
+        self.options, self.spaces = options, spaces
         tasks = len(spaces.tasks)
         init = torch.Generator().manual_seed(seed)  # on the CPU: a seed gives the same start on every device
         self.task_input = make_task_input(options, spaces, init).to(device)
@@ -47,7 +50,9 @@ class SAC(Agent):
         self.action_mask = torch.as_tensor(spaces.action_mask, dtype=torch.float32, device=device).unsqueeze(1)
         real_dims = self.action_mask.sum(-1)  # [T, 1]
         wanted = options.target_entropy
-        self.target_entropy = -real_dims if wanted is None else torch.full_like(real_dims, wanted)
+        per_dim = options.target_entropy_per_dim
+        self.target_entropy = per_dim * real_dims if wanted is None else torch.full_like(real_dims, wanted)
+        self.obs_norm = ObsNorm(spaces.obs_dim, device) if options.normalize_obs else None
         self.generator = torch.Generator(device).manual_seed(seed + 1)
 
         self.networks: dict[str, nn.Module] = {  # what is saved
@@ -103,13 +108,14 @@ class SAC(Agent):
 
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         with torch.no_grad():
-            mean, log_std = self._distribution(self.actor.act(obs, self._task()))
+            mean, log_std = self._distribution(self.actor.act(self._seen(obs), self._task()))
             if noise is None:
                 return torch.tanh(mean) * self.action_mask
             return sample(mean, log_std, noise, self.action_mask)[0]
 
     def policy_tensors(self) -> list[Tensor]:
-        return [t.data for t in (*self.actor.acting_tensors(), *self.task_input.parameters())]
+        norm = [] if self.obs_norm is None else self.obs_norm.acting_tensors()
+        return [t.data for t in (*self.actor.acting_tensors(), *self.task_input.parameters(), *norm)]
 
     # ---- learning
 
@@ -134,7 +140,7 @@ class SAC(Agent):
         noise = self.draw_noise(batch.obs.shape[1], phase) if noise is None else noise
         actor_too = phase in ACTOR_TOO
         orders = iter(noise[2 if actor_too else 1 :])
-        batch = self._weighted(batch)
+        batch = self._weighted(self._normalized(batch))
         metrics = self.update_critic(batch, noise[0], next(orders, None))
         if actor_too:
             metrics |= self.update_actor(batch, noise[1], next(orders, None))
@@ -152,7 +158,7 @@ class SAC(Agent):
     def update_critic(self, batch: Batch, noise: Tensor, random: Tensor | None = None) -> Metrics:
         with torch.no_grad():
             y = self._targets(batch, self._task(), noise)
-        inputs = (batch.obs, batch.action, y, batch.weight)
+        inputs = (batch.obs, batch.action, y, batch.weight, *self._beside_critic(batch, noise))
         done = self.combine_critic(self.critic_loss, inputs, random)
         norm = self._descend("critic", done.gradients)
         self.critic.after_step()
@@ -168,14 +174,17 @@ class SAC(Agent):
             **more,
         }
 
-    def _critic_losses(self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Extras]:
-        q = self._q(self.critic, obs, action, self._task())
+    def _critic_losses(
+        self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor
+    ) -> tuple[Tensor, Extras]:
+        q = self._q(self.critic, obs, action, self._task(), *beside)
         losses = ((q - y).square().mean(0) * weight).mean(-1)
         return losses, {"q": q.detach().mean((0, 2))}
 
     def update_actor(self, batch: Batch, noise: Tensor, random: Tensor | None = None) -> Metrics:
         alpha = self._alpha()
-        inputs = (batch.obs, noise, batch.weight, alpha.expand(batch.obs.shape[0], 1), self.action_mask)
+        beside = (batch.next_obs,) if self.actor.mixes_rows else ()
+        inputs = (batch.obs, noise, batch.weight, alpha.expand(batch.obs.shape[0], 1), self.action_mask, *beside)
         done = self.combine_actor(self.actor_loss, inputs, random)
         norm = self._descend("actor", done.gradients)
         self.actor.after_step()
@@ -194,10 +203,10 @@ class SAC(Agent):
         return metrics | (self.update_alpha(log_prob) if self.options.learn_temperature else {})
 
     def _actor_losses(
-        self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor
+        self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor, *beside: Tensor
     ) -> tuple[Tensor, Extras]:
         z = self._task(detach=True)
-        action, log_prob = sample(*self._distribution(self.actor(obs, z)), noise, mask)
+        action, log_prob = sample(*self._distribution(forward_beside(self.actor, (obs, z), beside)), noise, mask)
         losses = ((alpha * log_prob - self._value(obs, action, z)) * weight).mean(-1)
         return losses, {"log_prob": log_prob.detach()}
 
@@ -231,8 +240,8 @@ class SAC(Agent):
 
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         """What the critic should say of the batch."""
-        action, log_prob = sample(*self._distribution(self.actor(batch.next_obs, z)), noise, self.action_mask)
-        q = self._q(self.target, batch.next_obs, action, z).amin(0)
+        action, log_prob = self._next_action(batch, z, noise)
+        q = self._target_q(batch, action, z).amin(0)
         return batch.reward + batch.discount * (q - self._alpha() * log_prob)
 
     def _after_critic(self, extras: Extras) -> Metrics:
@@ -250,11 +259,34 @@ class SAC(Agent):
     def _frozen_critic(self) -> Callable[..., Tensor]:
         """The critic for the actor's loss: parameters common to both learn there by what the actor does alone."""
         if "common" not in self.optimizers:
-            return self.critic
+            return steady(self.critic)
         frozen = {name: p.detach() for name, p in self.critic.named_parameters()}
         return lambda *inputs: functional_call(self.critic, frozen, inputs, tie_weights=False)
 
     # ---- pieces
+
+    def _next_action(self, batch: Batch, z: Tensor | None, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """What the policy would do next, and its log-density."""
+        return sample(*self._distribution(steady(self.actor)(batch.next_obs, z)), noise, self.action_mask)
+
+    def _target_q(self, batch: Batch, next_action: Tensor, z: Tensor | None) -> Tensor:
+        beside = (batch.obs, batch.action) if self.target.mixes_rows else ()
+        return self._q(self.target, batch.next_obs, next_action, z, *beside)
+
+    def _beside_critic(self, batch: Batch, noise: Tensor) -> tuple[Tensor, ...]:
+        """What goes through the critic beside the batch, if its rows mix: what goes through its target too."""
+        if not self.critic.mixes_rows:
+            return ()
+        with torch.no_grad():
+            return batch.next_obs, self._next_action(batch, self._task(), noise)[0]
+
+    def _seen(self, obs: Tensor) -> Tensor:
+        return obs if self.obs_norm is None else self.obs_norm(obs)
+
+    def _normalized(self, batch: Batch) -> Batch:
+        if self.obs_norm is None:
+            return batch
+        return dataclasses.replace(batch, obs=self._seen(batch.obs), next_obs=self._seen(batch.next_obs))
 
     def _weighted(self, batch: Batch) -> Batch:
         """Tasks that are sure of what they do may count for more (Yang et al. 2020)."""
@@ -275,8 +307,10 @@ class SAC(Agent):
         low, high = self.options.actor.log_std_bounds
         return mean, bound_log_std(log_std, low, high, self.options.actor.log_std_bounding)
 
-    def _q(self, critic: Callable[..., Tensor], obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
-        return critic(obs, z, action).squeeze(-1)
+    def _q(
+        self, critic: Callable[..., Tensor], obs: Tensor, action: Tensor, z: Tensor | None, *beside: Tensor
+    ) -> Tensor:
+        return forward_beside(critic, (obs, z, action), beside).squeeze(-1)
 
     def _uniform(self, shape: tuple[int, ...]) -> Tensor:
         return torch.rand(shape, generator=self.generator, device=self.action_mask.device)
@@ -296,6 +330,24 @@ class SAC(Agent):
         for network in (self.actor, self.critic, self.target):
             network.reduce_precision()
 
+    # ---- between chunks
+
+    def observe(self, obs: npt.NDArray[Any]) -> None:
+        if self.obs_norm is not None:
+            self.obs_norm.observe(obs)
+
+    def anneal(self, share: float) -> None:
+        for optimizer in self.optimizers.values():
+            optimizer.anneal(share)
+
+    def entropy_reward(self) -> Tensor | None:
+        return self._alpha() * self.target_entropy
+
+    def reset(self, seed: int) -> None:
+        """All but what is known about observations, and the stream of random numbers."""
+        fresh = type(self)(self.options, self.spaces, self.action_mask.device, seed)._tensors()
+        _copy_into({k: v for k, v in self._tensors().items() if not k.startswith("obs_norm.")}, fresh)
+
     # ---- saving
 
     def _weights(self) -> dict[str, Tensor]:
@@ -306,6 +358,8 @@ class SAC(Agent):
                 if id(value) not in seen:
                     out[f"{name}.{key}"] = value.data
                     seen.add(id(value))
+        if self.obs_norm is not None:
+            out |= {f"obs_norm.{key}": value for key, value in self.obs_norm.state().items()}
         return out
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -325,6 +379,11 @@ class SAC(Agent):
 
     def load_weights(self, state: dict[str, Tensor]) -> None:
         _copy_into(self._weights(), state)
+
+
+def steady(network: Trunk) -> Callable[..., Tensor]:
+    """A network as it acts: what it says of a row does not depend on the other rows."""
+    return network.act if network.mixes_rows else network
 
 
 def _holds(tensors: Sequence[Tensor], tensor: Tensor) -> bool:

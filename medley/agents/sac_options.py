@@ -20,7 +20,7 @@ from medley.nn.optimizer import OptimizerConfig
 from medley.nn.paco import PaCoConfig
 from medley.nn.soft_modules import SoftModulesConfig
 from medley.nn.t3s import T3SConfig
-from medley.nn.trunks import task_inputs, trunk_names
+from medley.nn.trunks import mixes_rows, task_inputs, trunk_names
 
 
 @dataclass
@@ -51,7 +51,7 @@ class SACConfig(AgentConfig):
     trunk: str = opt(
         "shared",
         "how networks divide between tasks: shared | multi_head | disjoint | care | film | soft_modules | t3s | paco | "
-        "moore (docs/methods.md)",
+        "moore, or residual blocks that all tasks share: bronet | simba_v2 | flashsac (docs/methods.md)",
     )
     task_input: str = opt(
         "auto",
@@ -68,7 +68,7 @@ class SACConfig(AgentConfig):
     init_temperature: float = opt(1.0, "alpha at the start")
     learn_temperature: bool = opt(True, "adapt alpha towards the target entropy")
     log_alpha_bounds: list[float] | None = opt(None, "log alpha is kept between these two; null: it is free")
-    target_entropy: float | None = opt(None, "target entropy; null: minus the number of action dimensions")
+    target_entropy: float | None = opt(None, "target entropy; null: target_entropy_per_dim for every action dimension")
     critic_tau: float = opt(0.005, "share of the critic that flows into its target per target update")
     actor_update_freq: int = opt(1, "actor and temperature are updated every n-th update")
     critic_target_update_freq: int = opt(1, "targets follow every n-th update")
@@ -88,6 +88,8 @@ class SACConfig(AgentConfig):
     t3s: T3SConfig = opt(T3SConfig(), "")
     paco: PaCoConfig = opt(PaCoConfig(), "")
     moore: MooreConfig = opt(MooreConfig(), "")
+    target_entropy_per_dim: float = opt(-1.0, "target entropy per action dimension, where target_entropy is null")
+    normalize_obs: bool = opt(False, "networks see observations less their running mean, over their running deviation")
 
 
 def check(options: SACConfig, tasks: int) -> None:
@@ -108,6 +110,11 @@ def check(options: SACConfig, tasks: int) -> None:
     if kind not in (fit := task_inputs(options.trunk)):
         raise ConfigError(
             f"agent.task_input={kind} does not go with agent.trunk={options.trunk}: it needs {' or '.join(fit)}."
+        )
+    if mixes_rows(options.trunk) and options.gradients not in ("mean", "famo"):
+        raise ConfigError(
+            f"agent.gradients={options.gradients} needs the gradient of every task by itself, and the batch norm of "
+            f"agent.trunk={options.trunk} mixes the tasks of a batch: use mean or famo, or another trunk."
         )
     if options.task_vectors is not None and kind != "encoder":
         raise ConfigError("agent.task_vectors needs agent.task_input=encoder.")
@@ -136,6 +143,8 @@ def check(options: SACConfig, tasks: int) -> None:
     for key, optimizer in vars(options.optimizers).items():
         if not 0 <= optimizer.lr < math.inf:
             raise ConfigError(f"agent.optimizers.{key}.lr={optimizer.lr} must be a number of at least 0.")
+        if not 0 <= optimizer.weight_decay < math.inf or (optimizer.lr_end is not None and optimizer.lr_end < 0):
+            raise ConfigError(f"agent.optimizers.{key}: weight_decay and lr_end must not be negative.")
     if options.grad_clip is not None and not options.grad_clip > 0:
         raise ConfigError(f"agent.grad_clip={options.grad_clip} must be positive; null turns clipping off.")
     if not 0 < options.init_temperature < math.inf:

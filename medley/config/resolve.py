@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from pathlib import Path
 
 from medley.agents.api import agent_kind
@@ -10,6 +11,7 @@ from medley.config.schema import Config
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
 from medley.training.protocols import PROTOCOLS
+from medley.training.return_scales import NORMALIZATIONS
 from medley.training.scheduler import check_scheduler
 
 EVAL_SLOTS = 500  # measured: 2.1 GB of simulators for Meta-World, 4 MB each
@@ -33,9 +35,10 @@ def fill_and_check(config: Config) -> None:
 def _fill_replay(config: Config, tasks: int) -> None:
     replay = config.replay_buffer
     if replay.batch_size is None:
-        replay.batch_size = 128 * tasks
+        wanted = config.agent.batch_size
+        replay.batch_size = (128 if wanted is None else max(1, round(wanted / tasks))) * tasks
     if replay.capacity is None:
-        replay.capacity = 100_000 * tasks
+        replay.capacity = config.agent.replay_per_task * tasks
     if replay.batch_size < tasks or replay.batch_size % tasks:
         lower = max(1, replay.batch_size // tasks) * tasks
         raise ConfigError(
@@ -49,7 +52,9 @@ def _fill_replay(config: Config, tasks: int) -> None:
 def _fill_experiment(config: Config, tasks: int) -> None:
     e = config.experiment
     if e.updates is None:
-        e.updates = e.collect_steps * config.env.slots_per_task
+        e.updates = e.collect_steps * config.env.slots_per_task * config.agent.updates_per_step
+    if config.agent.reset_every is None:
+        config.agent.reset_every = max(1, e.num_train_steps // 5) if config.agent.reward_normalization == "ars" else 0
     if e.eval_freq is None:
         e.eval_freq = max(200, e.num_train_steps // 20)
     if e.save_freq is None:
@@ -76,6 +81,11 @@ def _check_numbers(config: Config) -> None:
         ("env.slots_per_task", config.env.slots_per_task, 1),
         ("env.horizon", config.env.horizon, 1),
         ("agent.n_step", config.agent.n_step, 1),
+        ("agent.reset_every", config.agent.reset_every, 0),
+        ("agent.batch_size", config.agent.batch_size, 1),
+        ("agent.replay_per_task", config.agent.replay_per_task, 1),
+        ("agent.updates_per_step", config.agent.updates_per_step, 0),
+        ("agent.noise_hold", config.agent.noise_hold, 1),
         ("experiment.num_train_steps", e.num_train_steps, 1),
         ("experiment.init_steps", e.init_steps, 1),
         ("experiment.collect_steps", e.collect_steps, 1),
@@ -99,6 +109,12 @@ def _check_numbers(config: Config) -> None:
         raise ConfigError("experiment.save.model.retain_last_n must be at least 1, or -1 to keep all.")
     if not 0 <= config.agent.discount <= 1:
         raise ConfigError(f"agent.discount={config.agent.discount} must lie in [0, 1].")
+    if not 0 < config.agent.v_max < math.inf:
+        raise ConfigError(f"agent.v_max={config.agent.v_max} must be positive.")
+    if config.agent.reward_normalization == "return_range" and config.agent.discount == 1:
+        raise ConfigError(
+            "agent.reward_normalization=return_range needs agent.discount below 1: returns must be finite."
+        )
 
 
 def _check_words(config: Config) -> None:
@@ -109,7 +125,7 @@ def _check_words(config: Config) -> None:
         ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
         ("setup.precision", config.setup.precision, ["tf32", "fp32", "bf16"]),
         ("experiment.learner", config.experiment.learner, ["auto", "native", "graph", "compiled", "eager"]),
-        ("agent.reward_normalization", config.agent.reward_normalization, ["none", "ema_std"]),
+        ("agent.reward_normalization", config.agent.reward_normalization, NORMALIZATIONS),
         ("logger.console", config.logger.console, ["auto", "panel", "lines", "none"]),
     ):
         if value not in known:

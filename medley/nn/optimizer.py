@@ -17,6 +17,10 @@ class OptimizerConfig:
     beta1: float = opt(0.9, "decay of Adam's first moment")
     beta2: float = opt(0.999, "decay of Adam's second moment")
     eps: float = opt(1e-8, "Adam's epsilon")
+    weight_decay: float = opt(0.0, "share of the learning rate by which weights shrink per step (AdamW)")
+    lr_end: float | None = opt(
+        None, "learning rate at the end of the run, reached in a line; null: the same throughout"
+    )
 
 
 class Optimizer:
@@ -63,7 +67,8 @@ class Optimizer:
         c = self.config
         gradients = [g.contiguous() for g in gradients]  # the kernel walks through memory as if they were
         torch._foreach_add_(self.steps, 1)
-        torch._fused_adam_(
+        kernel = torch._fused_adamw_ if c.weight_decay else torch._fused_adam_
+        kernel(
             self.parameters,
             gradients,
             self.means,
@@ -73,7 +78,7 @@ class Optimizer:
             lr=self.lr,
             beta1=c.beta1,
             beta2=c.beta2,
-            weight_decay=0.0,
+            weight_decay=c.weight_decay,
             eps=c.eps,
             amsgrad=False,
             maximize=False,
@@ -90,7 +95,15 @@ class Optimizer:
         for p, g, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.lerp_(g, 1 - c.beta1)
             square.mul_(c.beta2).addcmul_(g, g, value=1 - c.beta2)
+            if c.weight_decay:
+                p.mul_(1 - self.lr.float() * c.weight_decay)
             p.sub_(size * mean / (square.sqrt() / correction + c.eps))
+
+    def anneal(self, share: float) -> None:
+        """The learning rate after this share of the run."""
+        c = self.config
+        if c.lr_end is not None:
+            self.lr.fill_(c.lr + (c.lr_end - c.lr) * min(share, 1.0))
 
     def state(self) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {}

@@ -72,3 +72,18 @@ def init_uniform(layer: StackedLinear, bound: float, generator: torch.Generator)
         noise = torch.rand(layer.weight.shape, generator=generator)
         layer.weight.copy_(noise.mul_(2 * bound).sub_(bound))
         layer.bias.zero_()
+
+
+def init_orthogonal(layer: StackedLinear, gain: float, generator: torch.Generator) -> None:
+    """Every member's weights a random orthogonal matrix times `gain` (rows or columns, whichever are fewer)."""
+    rows, columns = layer.in_features, layer.out_features
+    tall = torch.randn(*layer.members, max(rows, columns), min(rows, columns), generator=generator)
+    q, r = torch.linalg.qr(tall)
+    q = q * torch.diagonal(r, dim1=-2, dim2=-1).sign().unsqueeze(-2)  # else some matrices are likelier than others
+    with torch.no_grad():
+        layer.weight.copy_(gain * (q if rows >= columns else q.transpose(-1, -2)))
+
+
+def in_full(x: Tensor) -> Tensor:
+    """Back from the 16 bits of a reduced product: sums over many numbers need their digits."""
+    return x.float() if x.dtype == torch.bfloat16 else x

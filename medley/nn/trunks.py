@@ -44,6 +44,7 @@ class Trunk(nn.Module):
     """Base of all trunks; a subclass fills `forward` and, if it has any, `per_task`."""
 
     task_inputs: tuple[str, ...] = ("one_hot", "encoder", "embedding", "none")  # that make sense; the default first
+    mixes_rows = False  # whether `forward` of a row depends on the other rows, as batch norm does; `act` never may
 
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         """[members, T, b, out] of obs[T, b, .], task[T, .] and action[T, b, .]."""
@@ -84,6 +85,17 @@ def joined(obs: Tensor, task: Tensor | None, action: Tensor | None) -> Tensor:
 def flat_rows(x: Tensor) -> Tensor:
     """[T, b, d] as [1, T * b, d]: one product for all rows."""
     return x.reshape(1, -1, x.shape[-1])
+
+
+def forward_beside(network: Callable[..., Tensor], inputs: Sequence[Tensor | None], beside: Sequence[Tensor]) -> Tensor:
+    """network(obs, task[, action]) where the rows of `beside` (obs[, action]) go through it too: their results are left
+    out, but a network that mixes rows takes them into account."""
+    if not beside:
+        return network(*inputs)
+    obs, task, *action = inputs
+    assert obs is not None
+    both = [torch.cat([own, other], dim=1) for own, other in zip((obs, *action), beside, strict=True)]  # type: ignore[list-item]
+    return network(both[0], task, *both[1:])[:, :, : obs.shape[1]]
 
 
 def names_below(prefix: str, module: nn.Module) -> list[str]:
@@ -180,6 +192,10 @@ def task_inputs(name: str) -> tuple[str, ...]:
     """Values of `agent.task_input` that a trunk can work with; the default first."""
     build = _TRUNKS[name]
     return build.task_inputs if isinstance(build, type) and issubclass(build, Trunk) else Trunk.task_inputs
+
+
+def mixes_rows(name: str) -> bool:
+    return bool(getattr(_TRUNKS[name], "mixes_rows", False))
 
 
 def make_trunk(name: str, shape: Shape, generator: torch.Generator) -> Trunk:

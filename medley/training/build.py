@@ -24,6 +24,7 @@ from medley.training.evaluator import Evaluator
 from medley.training.graphs import GraphedUpdates
 from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Updates
 from medley.training.protocols import PROTOCOLS
+from medley.training.return_scales import make_rewards
 from medley.training.rewards import RewardScale
 from medley.training.seed import Seed
 
@@ -79,7 +80,7 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
         config.agent.discount,
         c.sampling == "uniform",
     )
-    rewards = RewardScale(tasks, config.agent.reward_scale, config.agent.reward_normalization, device)
+    rewards = make_rewards(config.agent, tasks, env.slots_per_task, device)
     return env, Seed(agent, replay, rewards, c.batch_size // tasks)
 
 
@@ -107,7 +108,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         agent=agent,
         replay=seed.replay,
         rewards=seed.rewards,
-        collector=Collector(env, _streams(config.setup.seed)[2]),
+        collector=Collector(env, _streams(config.setup.seed)[2], config.agent.noise_hold),
         learner=Learner(seed, updates, env.tasks),
         acting=acting,
         evaluator=evaluator,

@@ -14,6 +14,7 @@ from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
 from medley.replay.ring import Step
 from medley.training.acting import Act
+from medley.training.held_noise import HeldNoise
 
 
 class Episode(NamedTuple):
@@ -26,12 +27,14 @@ class Episode(NamedTuple):
 
 
 class Collector:
-    def __init__(self, env: MultiTaskEnv, seed: int) -> None:
+    def __init__(self, env: MultiTaskEnv, seed: int, noise_hold: int = 1) -> None:
         self.env = env
         self.shape = (len(env.tasks), env.slots_per_task)
         # On the CPU whatever the device: the actions tried do not depend on where the networks are.
         self.generator = torch.Generator().manual_seed(seed)
         self.obs, _ = env.reset(seed=env.seed)
+        action_dim = env.single_action_space.shape[0]  # type: ignore[index]
+        self.held = HeldNoise((*self.shape, action_dim), noise_hold) if noise_hold > 1 else None
 
     def collect(
         self, act: Act, steps: int, explore: str, step: int, tasks: npt.NDArray[np.bool_] | None = None
@@ -81,7 +84,8 @@ class Collector:
         """The random numbers of so many steps: uniform for random actions, normal for noise."""
         shape = (steps, *self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
         draw = torch.rand if explore == "random" else torch.randn
-        return draw(shape, generator=self.generator)
+        drawn = draw(shape, generator=self.generator)
+        return drawn if self.held is None or explore == "random" else self.held.hold(drawn, self.generator)
 
     def _within(self, uniform: Tensor) -> npt.NDArray[np.float32]:
         return np.asarray((uniform * 2 - 1).numpy() * self.env.action_mask[:, None, :], dtype=np.float32)
@@ -98,9 +102,12 @@ class Collector:
                 raise NonFiniteError(f"step {step}, task {task}: {what}.")
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        return {"generator": self.generator.get_state().numpy(), **self.env.state()}
+        held = {} if self.held is None else self.held.state()
+        return {"generator": self.generator.get_state().numpy(), **held, **self.env.state()}
 
     def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None:
         self.generator.set_state(torch.from_numpy(state["generator"].copy()))
-        self.env.set_state({k: v for k, v in state.items() if k != "generator"})
+        if self.held is not None:
+            self.held.set_state(state)
+        self.env.set_state({k: v for k, v in state.items() if k != "generator" and not k.startswith("held.")})
         self.obs = state["obs"].copy()

@@ -24,6 +24,7 @@ from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
 from medley.training.run import Run, peak_memory
 from medley.training.scheduler import Scheduler
+from medley.training.upkeep import Upkeep
 
 
 class Experiment:
@@ -35,6 +36,7 @@ class Experiment:
         save = config.experiment.save
         self.checkpoints = Checkpoints(run.path, save.model.retain_last_n, save.model.long_term_freq)
         self.step = self.last_log = self.episodes_ended = 0
+        self.upkeep = Upkeep(config, self.parts.agent, self.parts.replay, self.parts.rewards)
         self.owed = 0  # updates still to be done for what is in replay
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
@@ -115,14 +117,14 @@ class Experiment:
         assert e.updates is not None
         for step in self._chunk:
             p.replay.add(step)
-            p.rewards.observe(step.reward, step.active)
+        before, self.step = self.step, self.step + e.collect_steps * p.env.slots_per_task
+        self.upkeep.after(self._chunk, before, self.step)
         self.finished += self._ended
         self.episodes_ended += len(self._ended)
         self.scheduler.observe(self._ended)
         if not self.scheduler.uniform:
             p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
         self._chunk, self._ended = [], []
-        self.step += e.collect_steps * p.env.slots_per_task
         self.owed = e.updates if self.step >= e.init_steps else 0
 
     def report(self) -> None:
@@ -250,6 +252,7 @@ class Experiment:
         self.owed = c.get("owed", 0)
         self.scheduler.set_state(c["scheduler"])
         p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
+        self.upkeep.resume(self.step)
         self.log_lengths = c["log_lengths"]
         self.evaluations.restore(c["last_eval"])
         self.notes.append(f"Going on from step {self.step:,}.")

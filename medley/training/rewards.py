@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from medley.agents.api import Agent
+    from medley.replay.ring import Replay
 
 Array = npt.NDArray[Any]
 
@@ -26,8 +30,10 @@ class RewardScale:
         self.var = np.ones(tasks)
         self.factor: Tensor = torch.full((tasks, 1), scale, device=device)
 
-    def observe(self, reward: Array, active: Array | None = None) -> None:
-        """Take note of one step's rewards, [tasks, slots], of the tasks that took it."""
+    def observe(
+        self, reward: Array, terminated: Array | None = None, ended: Array | None = None, active: Array | None = None
+    ) -> None:
+        """Take note of one step, [tasks, slots], of the tasks that took it."""
         if not self.normalize:
             return
         rate = self.RATE if active is None else self.RATE * active
@@ -35,6 +41,9 @@ class RewardScale:
             self.mean += rate * (column - self.mean)
             self.var += rate * ((column - self.mean) ** 2 - self.var)
         self._refresh()
+
+    def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
+        """Called once per chunk, after its steps; `afresh`: learning begins here, after the warm-up or a reset."""
 
     def _refresh(self) -> None:
         factor = self.scale / (np.sqrt(self.var) + 1e-8)

@@ -15,7 +15,7 @@ from medley.agents.sac_options import SACConfig
 from medley.agents.sac_options import check as check_options
 from medley.errors import ConfigError
 from medley.gradients.task_loss import TaskLoss
-from medley.nn.trunks import trunk_names
+from medley.nn.trunks import mixes_rows, trunk_names
 
 OBS, ACT, ROWS = 5, 2, 4
 NAMES = ("reach-v3", "drawer-close-v3", "push-v3", "window-open-v3", "elsewhere")
@@ -120,7 +120,7 @@ def test_updates_and_acts_on_any_number_of_tasks(changes: dict[str, Any], tasks:
             assert not torch.equal(value, before[name]), f"{name} is not trained"
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+@pytest.mark.parametrize("changes", [v for v in VARIANTS if not mixes_rows(v["trunk"])], ids=str)
 def test_one_task_alone_has_the_gradient_it_has_among_others(changes: dict[str, Any]) -> None:
     """In particular: `per_task` names exactly what is per task, and shared parameters hear from every task."""
     agent = make_double(**changes)

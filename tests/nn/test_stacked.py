@@ -103,7 +103,7 @@ def test_reduced_products_are_near_and_train_the_same_parameters() -> None:
     exact, reduced = random_layer((2,), 8, 6), random_layer((2,), 8, 6)
     reduced.load_state_dict(exact.state_dict())
     reduced.reduced = True
-    x = torch.randn(2, 5, 8)
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(4))
     one, two = exact(x), reduced(x)
     assert two.dtype == torch.bfloat16
     gap = float((one - two.float()).detach().abs().max())

@@ -14,11 +14,17 @@ from medley.training.stacking import stack_trace
 from tests.training.test_graphs import follow, trace_from_here
 from tests.training.updates import largest_gap, make_seed
 
+BLOCKS = ("bronet", "simba_v2", "flashsac")
 METHODS: list[dict[str, Any]] = [
     *({"gradients": name} for name in combiner_names()),
-    *({"trunk": name} for name in trunk_names() if name not in ("shared", "disjoint")),
+    *({"trunk": name} for name in trunk_names() if name not in ("shared", "disjoint", *BLOCKS)),
     {"trunk": "paco", "gradients": "pcgrad"},
     {"task_weights": "temperature"},
+    {"trunk": "bronet", "builder": "brc", "bins": 5, "layers": 1, "task_input": "embedding", "alpha_per_task": False},
+    {"trunk": "simba_v2", "builder": "brc", "bins": 5, "layers": 1, "twin": "min", "normalize_obs": True},
+    {"trunk": "flashsac", "task_input": "one_hot", "layers": 1},
+    {"trunk": "flashsac", "builder": "brc", "bins": 5, "layers": 1, "twin": "min", "actor_update_freq": 2},
+    {"trunk": "simba_v2", "gradients": "pcgrad", "layers": 1},
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from medley.agents.api import Spaces
+from medley.agents.api import Spaces, agent_kind
 from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig
 from medley.replay.ring import Replay
@@ -19,14 +19,19 @@ PHASES = ("all", "critic", "no_target", "critic_target")
 
 
 def make_agent(device: str = "cpu", seed: int = 0, layers: int = 2, **changes: Any) -> SAC:
-    options = SACConfig(name="sac", builder="sac")
+    kind = agent_kind(changes.pop("builder", "sac"))
+    options = kind.options(name="agent")
+    assert isinstance(options, SACConfig)
     options.actor.hidden_dim = options.critic.hidden_dim = 16
     options.actor.num_layers = options.critic.num_layers = layers
     for name, value in {"alpha_per_task": True, "trunk": "multi_head", **changes}.items():
         assert hasattr(options, name), name
         setattr(options, name, value)
     spaces = Spaces(tuple("abc"), OBS, ACT, np.ones((TASKS, ACT), dtype=bool))
-    return SAC(options, spaces, torch.device(device), seed)
+    kind.check(options, TASKS)
+    agent = kind.build(options, spaces, torch.device(device), seed)
+    assert isinstance(agent, SAC)
+    return agent
 
 
 def make_replay(device: str = "cpu", seed: int = 3, uniform: bool = False, n_step: int = 1) -> Replay:

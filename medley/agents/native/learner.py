@@ -36,6 +36,10 @@ def native_sac(agent: SAC, threads: int) -> NativeSAC | str:
         return f"agent.task_input={task_input_kind(agent.options)} is not compiled"
     if agent.options.log_alpha_bounds is not None:
         return "agent.log_alpha_bounds is not compiled"
+    if agent.obs_norm is not None:
+        return "agent.normalize_obs is not compiled"
+    if any(optimizer.config.weight_decay for optimizer in agent.optimizers.values()):
+        return "weight decay is not compiled"
     if agent.options.task_weights != "none":
         return f"agent.task_weights={agent.options.task_weights} is not compiled"
     if type(agent.combine_actor) is not Mean or type(agent.combine_critic) is not Mean:
