@@ -121,7 +121,9 @@ class ReplayScale(_Scale):
 
     def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
         if afresh:
-            sizes = replay.rows["reward"].abs().sum(1, keepdim=True) / replay.sizes.clamp(min=1)  # the rest is zero
+            rewards = replay.rows["reward"].abs()
+            there = torch.arange(replay.capacity, device=rewards.device) < replay.sizes
+            sizes = torch.where(there, rewards, 0.0).sum(1, keepdim=True) / replay.sizes.clamp(min=1)
             self.factor.copy_(self.scale / (sizes + 1e-3))
 
 
