@@ -16,7 +16,7 @@ from medley.config.options import opt
 from medley.errors import ConfigError, closest
 
 if TYPE_CHECKING:
-    from medley.replay.ring import Replay
+    from medley.replay.ring import Replay, Step
 
 Metrics = dict[str, Tensor]
 
@@ -41,6 +41,8 @@ class Spaces:
     obs_dim: int
     action_dim: int
     action_mask: npt.NDArray[np.bool_] = field(repr=False)
+    horizon: int = 500  # steps of the longest episode
+    slots: int = 1  # per task
 
 
 @dataclass
@@ -119,6 +121,13 @@ class Agent(ABC):
 
     def phase(self, update: int) -> str:
         return "all"
+
+    def is_eager(self, phase: str) -> bool:
+        """Whether updates of this phase stay out of captured graphs: it is rare, or reads what no graph can."""
+        return False
+
+    def observe(self, chunk: Sequence[Step], updates: int) -> None:  # noqa: B027  (most learn from replay alone)
+        """What was collected, in order, once it is in replay; `updates` have been done so far."""
 
     def native(self, threads: int) -> NativeUpdate | str:
         """A compiled update for CPUs, or why there is none."""

@@ -120,6 +120,8 @@ def check(options: SACConfig, tasks: int) -> None:
         raise ConfigError(
             f"agent.task_input={kind} does not go with agent.trunk={options.trunk}: it needs {' or '.join(fit)}."
         )
+    if options.trunk == "must" and not hasattr(options, "must"):
+        raise ConfigError("agent.trunk=must needs somebody to make masks: agent=must.")
     if options.task_vectors is not None and kind != "encoder":
         raise ConfigError("agent.task_vectors needs agent.task_input=encoder.")
     if options.task_weights == "temperature" and not options.alpha_per_task:

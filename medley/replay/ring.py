@@ -27,6 +27,7 @@ class Step:
     next_obs: Array
     terminated: Array
     ended: Array
+    success: Array | None = None  # of the episodes that ended; not kept in replay
 
 
 class Replay:

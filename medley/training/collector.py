@@ -62,6 +62,7 @@ class Collector:
                     next_obs=self._by_task(last_obs).astype(np.float32),
                     terminated=self._by_task(terminated),
                     ended=self._by_task(ended),
+                    success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
                 )
             )
             if any_ended:

@@ -110,6 +110,7 @@ class Experiment:
         for step in self._chunk:
             p.replay.add(step)
             p.rewards.observe(step.reward)
+        p.agent.observe(self._chunk, p.learner.updates)
         self._chunk = []
         self.step += e.collect_steps * p.env.slots_per_task
         self.owed = e.updates if self.step >= e.init_steps else 0
