@@ -59,9 +59,8 @@ class MUST(SAC):
     # ---- when
 
     def observe(self, chunk: Sequence[Step], updates: int) -> None:
-        if self.must.trajectories or self.must.supervised:
-            for step in chunk:
-                self.makers.store.add(step)
+        for step in chunk:
+            self.makers.store.add(step)
         self.clock.advance(sum(step.obs.shape[1] for step in chunk), updates)
 
     def phase(self, update: int) -> str:

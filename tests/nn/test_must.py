@@ -94,7 +94,7 @@ def test_pruned_weights_get_no_gradient_and_shared_masks_are_the_same_tensors() 
 
 def test_first_weights_fit_the_fan_in_that_masks_leave() -> None:
     class Options:
-        class must:  # noqa: N801  (as options name it)
+        class must:
             pruning_ratio, mask_bias = 0.75, True
 
     trunk = MaskedTrunk(Shape(OBS, 3, TASKS, 1, 400, 2, 0.5, options=Options), seeded())
