@@ -76,7 +76,7 @@ def _draw(run: RunData, version: int, found: dict[str, Matrix], share: float, st
     for axes in panels.ravel()[len(found) :]:
         axes.set_visible(False)
     size = 7.5 if count <= 12 else 5
-    image = None
+    image: Any = None
     for axes, (title, matrix) in zip(panels.ravel(), found.items(), strict=False):
         image = axes.imshow(matrix, cmap=_SHADES, vmin=0, vmax=1)
         axes.set_title(title, fontsize=9.5, color=style.INK, loc="left", parse_math=False)
@@ -86,15 +86,15 @@ def _draw(run: RunData, version: int, found: dict[str, Matrix], share: float, st
         axes.set_yticks(range(count), tasks, parse_math=False)
         if count <= 12:
             for (i, j), value in np.ndenumerate(matrix):
-                ink = "white" if value > 0.55 else style.INK
+                ink = "white" if value > 0.45 else style.INK
                 axes.text(j, i, f"{100 * value:.0f}", ha="center", va="center", fontsize=6, color=ink)
     bar = figure.colorbar(image, ax=panels, fraction=0.04, pad=0.02, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.ax.set_yticklabels(["0", "25", "50", "75", "100 %"])
     bar.ax.tick_params(colors=style.INK, labelsize=7, length=0)
     bar.outline.set_visible(False)
     caption = (
-        f"Seed {run.seed}, masks number {version}. Networks: of the weights that the task in a row uses, the share that "
-        f"the task in a column uses too; masks made by chance would share {share:.0%}."
+        f"Seed {run.seed}, masks number {version}. Networks: of the weights that the task in a row uses, the share "
+        f"that the task in a column uses too; masks made by chance would share {share:.0%}."
     )
     if "trajectories" in found:
         caption += " Trajectories: how alike recent episodes are, as the masks' similarity loss saw it last."
