@@ -53,7 +53,7 @@ class MaskMakers:
             for role, own in shapes.items()
         }
         encoder = self.makers["pi"].encoder
-        self.slow = None if encoder is None else copy.deepcopy(encoder).requires_grad_(False)
+        self.slow = None if encoder is None else copy.deepcopy(encoder).to(device).requires_grad_(False)
         self.encodings = {role: torch.zeros(self.tasks, self.options.latent, device=device) for role in shapes}
         self.store = TrajectoryStore(spaces, self.options.window, self.options.stride)
         self.trajectory_similarity = torch.zeros(self.tasks, self.tasks, device=device)  # zeros: not known yet
