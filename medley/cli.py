@@ -18,9 +18,21 @@ examples:
   medley train env=metaworld env.tasks=[reach,push]        any tasks
   medley train setup.seed=1,2,3                            three runs, one after the other
   medley train setup.seed=1,2,3 experiment.seeds_together=3    the same at once, in one program
+  medley compare env=point seeds=3 agents=state_sac,state_sac+agent.trunk=multi_head
   medley resume runs/point/state_sac/seed_1
   medley report runs/point
   medley list options                                      everything that can be set
+"""
+
+COMPARE = """\
+agents=state_sac,care            methods, one after the other
+agents=state_sac+agent.trunk=multi_head,state_sac+agent.trunk=disjoint+setup.id=apart
+                                 with options of their own, after a + or a space; setup.id names a method
+seeds=3                          seeds 1, 2, 3
+seeds=4,7                        exactly these
+
+All runs are checked before the first starts. Finished runs are not repeated, and the same command goes on where it was
+stopped. A run that fails does not stop the others; the exit code is then 1.
 """
 
 
@@ -62,6 +74,19 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--init-from", metavar="RUN", help="start from the trained weights of another run")
     p.set_defaults(verb=_train)
 
+    p = verbs.add_parser(
+        "compare",
+        help="train several methods with several seeds under one protocol, then one report",
+        epilog=COMPARE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("options", nargs="*", help="agents=A,B seeds=3, and options that all methods share, as for train")
+    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.add_argument("--dry-run", action="store_true", help="check everything and list the runs, but train nothing")
+    p.add_argument("--fresh", action="store_true", help="start all runs anew; earlier ones are kept aside")
+    p.add_argument("--out", help="folder for the report; default: the folder that holds all runs")
+    p.set_defaults(verb=_compare)
+
     p = verbs.add_parser("resume", help="go on with a run that was stopped or killed")
     p.add_argument("run", help="run folder")
     p.add_argument("options", nargs="*", help="options to change, like experiment.num_train_steps=100000")
@@ -91,16 +116,18 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "train", "sim"],
+        choices=["update", "learner", "methods", "train", "sim", "workers"],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
+        "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
-        "sim: Meta-World against Gymnasium's AsyncVectorEnv",
+        "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
+        "workers: Python envs in worker processes against AsyncVectorEnv",
     )
-    p.add_argument("options", nargs="*", help="learner, train: options of the run, like env.slots_per_task=8")
+    p.add_argument("options", nargs="*", help="learner, methods, train: options of the run, like env.slots_per_task=8")
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
     p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
-    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim: slots per task, one or several numbers")
+    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim, workers: slots per task, one or several")
     p.set_defaults(verb=_bench)
     return parser
 
@@ -130,6 +157,16 @@ def _train(a: argparse.Namespace) -> int:
 
         print(f"Report over {len(paths)} runs: {write_report(paths)}")
     return 0
+
+
+def _compare(a: argparse.Namespace) -> int:
+    from medley.comparison import carry_out, methods, plan
+
+    planned = plan.make_plan(methods.read(a.options), a.config_dir, a.fresh)
+    if a.dry_run:
+        carry_out.describe(planned)
+        return 0
+    return carry_out.carry_out(planned, a.fresh, Path(a.out) if a.out else None)
 
 
 def _resume(a: argparse.Namespace) -> int:
@@ -189,10 +226,18 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import sim
 
         sim.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
+    elif a.what == "workers":
+        from medley.bench import workers
+
+        workers.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
     elif a.what == "learner":
         from medley.bench import learner
 
         learner.bench(seconds=a.seconds, as_json=a.json, options=a.options, seeds=a.seeds)
+    elif a.what == "methods":
+        from medley.bench import methods
+
+        methods.bench(seconds=a.seconds, as_json=a.json, options=a.options)
     elif a.what == "train":
         from medley.bench import train
 

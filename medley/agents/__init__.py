@@ -1,4 +1,3 @@
-"""Algorithms, one file each."""
+"""Algorithms, one file each; importing this package makes all of them known by name."""
 
-from medley.agents import must as _must  # noqa: F401  (registers itself)
-from medley.agents import sac as _sac  # noqa: F401
+from medley.agents import distral, must, paco, sac  # noqa: F401

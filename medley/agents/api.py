@@ -152,6 +152,7 @@ class AgentKind:
     build: Callable[[Any, Spaces, torch.device, int], Agent]  # (options, spaces, device, seed) -> agent
     # refuses impossible combinations before any work; gets (options, number of tasks)
     check: Callable[[Any, int], None] = lambda options, tasks: None
+    acting: tuple[str, ...] = ()  # options that change how it acts and nothing else: an evaluation may change them
 
 
 _KINDS: dict[str, AgentKind] = {}

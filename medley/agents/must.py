@@ -46,7 +46,7 @@ class MUST(SAC):
         }
         init = torch.Generator().manual_seed(seed + 2)
         self.makers = MaskMakers(shapes, options, spaces, device, init)
-        self.clock = RefreshClock(spaces.horizon, self.must)
+        self.clock = RefreshClock(spaces.horizon * len(spaces.tasks), self.must)
         self.version = torch.zeros((), device=device)
         with self._masks_with_gradients():  # these losses train masks, which is what trains generators
             networks: dict[str, nn.Module] = {"critic": self.critic, "task": self.task_input}
@@ -61,7 +61,7 @@ class MUST(SAC):
     def observe(self, chunk: Sequence[Step], updates: int) -> None:
         for step in chunk:
             self.makers.store.add(step)
-        self.clock.advance(sum(step.obs.shape[1] for step in chunk), updates)
+        self.clock.advance(sum(_frames(step) for step in chunk), updates)
 
     def phase(self, update: int) -> str:
         """SAC's, and what a refresh adds to it."""
@@ -169,6 +169,12 @@ class MUST(SAC):
 def _masked(trunk: Trunk) -> MaskedTrunk:
     assert isinstance(trunk, MaskedTrunk)
     return trunk
+
+
+def _frames(step: Step) -> int:
+    """Steps of single slots; a scheduler may let tasks rest."""
+    tasks, slots = step.ended.shape
+    return int(slots * (tasks if step.active is None else step.active.sum()))
 
 
 register_agent("must", AgentKind(MustSACConfig, MUST, check))

@@ -50,6 +50,12 @@ class SAC(Agent):
         self.target_entropy = -real_dims if wanted is None else torch.full_like(real_dims, wanted)
         self.generator = torch.Generator(device).manual_seed(seed + 1)
 
+        self.networks: dict[str, nn.Module] = {  # what is saved
+            "actor": self.actor,
+            "critic": self.critic,
+            "target": self.target,
+            "task": self.task_input,
+        }
         self.critic_loss = TaskLoss(
             self._critic_losses, {"critic": self.critic, "task": self.task_input}, ["critic", "task"]
         )
@@ -68,12 +74,14 @@ class SAC(Agent):
     def _actor_shape(self, spaces: Spaces) -> Shape:
         o, z = self.options.actor, self.task_input.width
         tasks, out = len(spaces.tasks), 2 * spaces.action_dim
-        return Shape(spaces.obs_dim, out, tasks, 1, o.hidden_dim, o.num_layers, 1e-3, z, 0, self.options)
+        return Shape(spaces.obs_dim, out, tasks, 1, o.hidden_dim, o.num_layers, 1e-3, z, 0, self.options, spaces.tasks)
 
     def _critic_shape(self, spaces: Spaces, out: int = 1) -> Shape:
         o, z = self.options.critic, self.task_input.width
         tasks, actions = len(spaces.tasks), spaces.action_dim
-        return Shape(spaces.obs_dim, out, tasks, 2, o.hidden_dim, o.num_layers, 3e-3, z, actions, self.options)
+        return Shape(
+            spaces.obs_dim, out, tasks, 2, o.hidden_dim, o.num_layers, 3e-3, z, actions, self.options, spaces.tasks
+        )
 
     def _make_optimizers(self) -> dict[str, Optimizer]:
         lr = self.options.optimizers
@@ -149,6 +157,7 @@ class SAC(Agent):
         norm = self._descend("critic", done.gradients)
         self.critic.after_step()
         self.combine_critic.after_step(self.critic_loss, inputs, done.losses)
+        more = self._after_critic(done.extras)
         return {
             "critic_loss": done.losses.mean(),
             "critic_loss_per_task": done.losses,
@@ -156,6 +165,7 @@ class SAC(Agent):
             "grad_norm_critic": norm,
             "batch_reward": batch.reward.mean(),
             **{f"{name}_critic": value for name, value in done.metrics.items()},
+            **more,
         }
 
     def _critic_losses(self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Extras]:
@@ -170,6 +180,7 @@ class SAC(Agent):
         norm = self._descend("actor", done.gradients)
         self.actor.after_step()
         log_prob = done.extras["log_prob"]
+        more = self._after_actor(batch, done.extras)
         metrics = {
             "actor_loss": done.losses.mean(),
             "actor_entropy": -log_prob.mean(),
@@ -178,6 +189,7 @@ class SAC(Agent):
             "alpha_per_task": alpha.expand(log_prob.shape[0], 1)[:, 0],
             "grad_norm_actor": norm,
             **{f"{name}_actor": value for name, value in done.metrics.items()},
+            **more,
         }
         return metrics | (self.update_alpha(log_prob) if self.options.learn_temperature else {})
 
@@ -202,6 +214,9 @@ class SAC(Agent):
         loss = -(self.log_alpha.unsqueeze(1) * (log_prob + self.target_entropy)).mean()
         (gradient,) = torch.autograd.grad(loss, [self.log_alpha])
         self.optimizers["alpha"].step([gradient], None)
+        if self.options.log_alpha_bounds is not None:
+            with torch.no_grad():
+                self.log_alpha.clamp_(*self.options.log_alpha_bounds)
         return {"alpha_loss": loss.detach()}
 
     def update_target(self) -> None:
@@ -219,6 +234,14 @@ class SAC(Agent):
         action, log_prob = sample(*self._distribution(self.actor(batch.next_obs, z)), noise, self.action_mask)
         q = self._q(self.target, batch.next_obs, action, z).amin(0)
         return batch.reward + batch.discount * (q - self._alpha() * log_prob)
+
+    def _after_critic(self, extras: Extras) -> Metrics:
+        """Called when the critic has stepped, with what its losses said."""
+        return {}
+
+    def _after_actor(self, batch: Batch, extras: Extras) -> Metrics:
+        """The same for the actor."""
+        return {}
 
     def _value(self, obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
         """What the actor is to maximise, [T, b]."""
@@ -277,9 +300,12 @@ class SAC(Agent):
 
     def _weights(self) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {"log_alpha": self.log_alpha.data}
-        networks = {"actor": self.actor, "critic": self.critic, "target": self.target, "task": self.task_input}
-        for name, network in networks.items():
-            out |= {f"{name}.{key}": value for key, value in network.state_dict().items()}
+        seen: set[int] = set()  # a parameter that two networks have in common is saved once
+        for name, network in self.networks.items():
+            for key, value in network.state_dict(keep_vars=True).items():
+                if id(value) not in seen:
+                    out[f"{name}.{key}"] = value.data
+                    seen.add(id(value))
         return out
 
     def _tensors(self) -> dict[str, Tensor]:

@@ -6,13 +6,20 @@ import math
 from dataclasses import dataclass
 
 from medley.agents.api import AgentConfig
+from medley.agents.mtrl_options import EncoderConfig, MultitaskConfig, translate
 from medley.agents.task_label import task_input_kind
 from medley.config.options import opt
 from medley.errors import ConfigError, closest
 from medley.gradients.combiners import combiner_names
 from medley.gradients.gram import CAGradConfig, NashConfig
 from medley.gradients.weighting import FAMOConfig, GradNormConfig
+from medley.nn.film import FiLMConfig
+from medley.nn.mixture import MODES, CareConfig
+from medley.nn.moore import MooreConfig
 from medley.nn.optimizer import OptimizerConfig
+from medley.nn.paco import PaCoConfig
+from medley.nn.soft_modules import SoftModulesConfig
+from medley.nn.t3s import T3SConfig
 from medley.nn.trunks import task_inputs, trunk_names
 
 
@@ -40,28 +47,12 @@ class OptimizersConfig:
 
 
 @dataclass
-class TaskEncoderConfig:
-    embedding_dim: int = opt(50, "numbers in a task's embedding")
-    hidden_dim: int = opt(50, "units per hidden layer of the task encoder")
-    num_layers: int = opt(2, "hidden layers of the task encoder")
-    output_dim: int = opt(50, "numbers the networks get per task")
-
-
-@dataclass
-class MultitaskConfig:
-    """mtrl's names for what `trunk`, `task_input` and `alpha_per_task` say; null leaves those as they are."""
-
-    num_envs: int | None = opt(None, "number of tasks; must agree with the env")
-    should_use_disentangled_alpha: bool | None = opt(None, "same as agent.alpha_per_task")
-    should_use_task_encoder: bool | None = opt(None, "true: same as agent.task_input=encoder")
-    should_use_multi_head_policy: bool | None = opt(None, "true: same as agent.trunk=multi_head")
-    should_use_disjoint_policy: bool | None = opt(None, "true, with multi-head: same as agent.trunk=disjoint")
-    task_encoder_cfg: TaskEncoderConfig = opt(TaskEncoderConfig(), "")
-
-
-@dataclass
 class SACConfig(AgentConfig):
-    trunk: str = opt("shared", "how networks divide between tasks: shared | multi_head | disjoint")
+    trunk: str = opt(
+        "shared",
+        "how networks divide between tasks: shared | multi_head | disjoint | care | film | soft_modules | t3s | paco | "
+        "moore (docs/methods.md)",
+    )
     task_input: str = opt(
         "auto",
         "how networks are told the task: one_hot | encoder (learned, or made from `task_vectors`) | embedding (a "
@@ -76,6 +67,7 @@ class SACConfig(AgentConfig):
     gradients: str = opt("mean", "how per-task gradients are combined: mean | pcgrad | cagrad | nash | gradnorm | famo")
     init_temperature: float = opt(1.0, "alpha at the start")
     learn_temperature: bool = opt(True, "adapt alpha towards the target entropy")
+    log_alpha_bounds: list[float] | None = opt(None, "log alpha is kept between these two; null: it is free")
     target_entropy: float | None = opt(None, "target entropy; null: minus the number of action dimensions")
     critic_tau: float = opt(0.005, "share of the critic that flows into its target per target update")
     actor_update_freq: int = opt(1, "actor and temperature are updated every n-th update")
@@ -85,31 +77,28 @@ class SACConfig(AgentConfig):
     critic: CriticConfig = opt(CriticConfig(), "")
     optimizers: OptimizersConfig = opt(OptimizersConfig(), "")
     multitask: MultitaskConfig = opt(MultitaskConfig(), "")
+    encoder: EncoderConfig = opt(EncoderConfig(), "")
     cagrad: CAGradConfig = opt(CAGradConfig(), "")
     nash: NashConfig = opt(NashConfig(), "")
     gradnorm: GradNormConfig = opt(GradNormConfig(), "")
     famo: FAMOConfig = opt(FAMOConfig(), "")
+    care: CareConfig = opt(CareConfig(), "")
+    film: FiLMConfig = opt(FiLMConfig(), "")
+    soft_modules: SoftModulesConfig = opt(SoftModulesConfig(), "")
+    t3s: T3SConfig = opt(T3SConfig(), "")
+    paco: PaCoConfig = opt(PaCoConfig(), "")
+    moore: MooreConfig = opt(MooreConfig(), "")
 
 
 def check(options: SACConfig, tasks: int) -> None:
     """Translate mtrl's flags into medley's words and refuse what does not fit together."""
+    translate(options, tasks)
     flags = options.multitask
-    if flags.num_envs is not None and flags.num_envs != tasks:
-        raise ConfigError(f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks: leave it out.")
-    if flags.should_use_disjoint_policy and flags.should_use_multi_head_policy is False:
-        raise ConfigError("agent.multitask.should_use_disjoint_policy needs should_use_multi_head_policy=True.")
-    if flags.should_use_disentangled_alpha is not None:
-        options.alpha_per_task = flags.should_use_disentangled_alpha
-    if flags.should_use_task_encoder:
-        options.task_input = "encoder"
-    if flags.should_use_disjoint_policy:
-        options.trunk = "disjoint"
-    elif flags.should_use_multi_head_policy:
-        options.trunk = "multi_head"
     for key, value, known in (
         ("trunk", options.trunk, trunk_names()),
         ("task_input", options.task_input, ["auto", "one_hot", "encoder", "embedding", "none"]),
         ("task_weights", options.task_weights, ["none", "temperature"]),
+        ("care.mode", options.care.mode, list(MODES)),
         ("gradients", options.gradients, combiner_names()),
         ("actor.log_std_bounding", options.actor.log_std_bounding, ["clamp", "tanh"]),
     ):
@@ -129,6 +118,9 @@ def check(options: SACConfig, tasks: int) -> None:
     low_high = options.actor.log_std_bounds
     if len(low_high) != 2 or low_high[0] >= low_high[1]:
         raise ConfigError(f"agent.actor.log_std_bounds={low_high} must be two numbers, the smaller one first.")
+    bounds = options.log_alpha_bounds
+    if bounds is not None and (len(bounds) != 2 or bounds[0] >= bounds[1]):
+        raise ConfigError(f"agent.log_alpha_bounds={bounds} must be two numbers, the smaller one first.")
     for key, number in (
         ("actor_update_freq", options.actor_update_freq),
         ("critic_target_update_freq", options.critic_target_update_freq),

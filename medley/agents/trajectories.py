@@ -47,12 +47,13 @@ class TrajectoryStore:
         self.succeeded = arrays["succeeded"]
 
     def add(self, step: Step) -> None:
-        """One step of every slot; `step.success` says how the episodes that ended in it went."""
+        """One step of every slot that took it; `step.success` says how the episodes that ended in it went."""
         now = self._elapsed
-        task, slot = np.nonzero((now % self.stride == 0) & (now < self.time * self.stride))
+        took = np.ones((self.tasks, 1), dtype=np.bool_) if step.active is None else step.active[:, None]
+        task, slot = np.nonzero((now % self.stride == 0) & (now < self.time * self.stride) & took)
         self._running[task, slot, now[task, slot] // self.stride] = step.obs[task, slot]
-        now += 1
-        for task, slot in zip(*np.nonzero(step.ended), strict=True):
+        now += took
+        for task, slot in zip(*np.nonzero(step.ended & took), strict=True):
             self._keep(task, slot, step.success is not None and bool(step.success[task, slot]))
             now[task, slot] = 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -19,41 +20,60 @@ BLOCK = 16  # updates launched at once
 ROUNDS = 5
 
 
+class Updates:
+    """Updates of one or several seeds, ready to be timed."""
+
+    def __init__(self, options: Sequence[str], seeds: int = 1) -> None:
+        from medley.config.load import load_config
+        from medley.training.build import build_together
+
+        began = time.monotonic()
+        with TemporaryDirectory() as folder:
+            places = [f"setup.save_dir={Path(folder) / str(i)}" for i in range(seeds)]
+            runs = build_together([load_config([*options, f"setup.seed={i + 1}", places[i]]) for i in range(seeds)])
+        for run in runs:
+            for step in run.collector.collect(run.acting, FILLED, "random", 0)[0]:
+                run.replay.add(step)
+        self.learners, self.device = [run.learner for run in runs], runs[0].device
+        self._block()
+        self.ready = time.monotonic() - began
+
+    def _block(self) -> None:
+        import torch
+
+        from medley.training.learner import learn_together
+
+        learn_together(self.learners, BLOCK)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def milliseconds(self, seconds: float) -> float:
+        """Per update, over about so many seconds."""
+        done, began = 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            self._block()
+            done += BLOCK
+        return (time.perf_counter() - began) / done * 1e3
+
+
+def device_name(device: Any) -> str:
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
 def bench(seconds: float, as_json: bool, options: list[str], seeds: int) -> dict[str, Any]:
     """Times updates for about `seconds` and prints a line; returns the figures."""
     import torch
 
-    from medley.config.load import load_config
-    from medley.training.build import build_together
-    from medley.training.learner import learn_together
-
-    with TemporaryDirectory() as folder:
-        words = [*OPTIONS, *options]
-        places = [f"setup.save_dir={Path(folder) / str(i)}" for i in range(seeds)]
-        began = time.monotonic()
-        runs = build_together([load_config([*words, f"setup.seed={i + 1}", places[i]]) for i in range(seeds)])
-    for run in runs:
-        for step in run.collector.collect(run.acting, FILLED, "random", 0)[0]:
-            run.replay.add(step)
-    learners, device = [run.learner for run in runs], runs[0].device
-
-    def block() -> None:
-        learn_together(learners, BLOCK)
-
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    block()
-    wait()
-    ready = time.monotonic() - began
-    rounds = [_milliseconds(block, wait, seconds / ROUNDS) for _ in range(ROUNDS)]
+    updates = Updates([*OPTIONS, *options], seeds)
+    rounds = [updates.milliseconds(seconds / ROUNDS) for _ in range(ROUNDS)]
     result = {
         "ms_per_update": round(median(rounds), 4),
         "rounds": [round(r, 4) for r in rounds],
         "seeds": seeds,
-        "ready_s": round(ready, 1),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "ready_s": round(updates.ready, 1),
+        "device": device_name(updates.device),
         "torch": torch.__version__,
         "options": options,
     }
@@ -61,12 +81,3 @@ def bench(seconds: float, as_json: bool, options: list[str], seeds: int) -> dict
     if as_json:
         print(json.dumps(result), flush=True)
     return result
-
-
-def _milliseconds(block: Any, wait: Any, seconds: float) -> float:
-    done, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        block()
-        wait()
-        done += BLOCK
-    return (time.perf_counter() - began) / done * 1e3

@@ -10,6 +10,7 @@ from medley.config.schema import Config
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
 from medley.training.protocols import PROTOCOLS
+from medley.training.scheduler import check_scheduler
 
 EVAL_SLOTS = 500  # measured: 2.1 GB of simulators for Meta-World, 4 MB each
 
@@ -20,6 +21,7 @@ def fill_and_check(config: Config) -> None:
     if config.env.num_envs is not None and config.env.num_envs != len(tasks):
         raise ConfigError(f"env.num_envs={config.env.num_envs}, but {config.env.name} has {len(tasks)} tasks.")
     agent_kind(config.agent.builder).check(config.agent, len(tasks))
+    check_scheduler(config.experiment.scheduler, len(tasks))
     _check_numbers(config)
     _fill_replay(config, len(tasks))
     _fill_experiment(config, len(tasks))
@@ -56,6 +58,8 @@ def _fill_experiment(config: Config, tasks: int) -> None:
         e.protocol = "metaworld+" if config.env.builder == "metaworld" else "episodes"
     if e.protocol not in PROTOCOLS:
         raise ConfigError(f"experiment.protocol={e.protocol!r} does not exist.{closest(e.protocol, PROTOCOLS)}")
+    if e.protocol == "held-out" and not hasattr(config.env, "goals"):
+        raise ConfigError(f"experiment.protocol=held-out needs Meta-World: {config.env.name} has no goals to hold out.")
     if e.num_eval_episodes is None:
         e.num_eval_episodes = PROTOCOLS[e.protocol].episodes
     if e.num_final_eval_episodes is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medley.agents.api import AgentConfig
 from medley.config.options import opt
 from medley.envs.registry import EnvConfig
+from medley.training.scheduler import SchedulerConfig
 
 
 @dataclass
@@ -68,10 +69,13 @@ class ExperimentConfig:
         "learn from one chunk while the next is collected, with the policy from before; null: on a GPU only. "
         "Part of what is learnt, not of how fast the machine is",
     )
+    scheduler: SchedulerConfig = opt(SchedulerConfig(), "")
     seeds_together: int = opt(1, "so many of the seeds in `setup.seed=1,2,...` are trained at once in one program")
     eval_freq: int | None = opt(None, "steps between evaluations; null: about 20 per run; 0: only at the end")
     eval_at_start: bool = opt(True, "evaluate the untrained agent too")
-    protocol: str | None = opt(None, "evaluation protocol: metaworld+ | mtrl | tdmpc2 | episodes; null: the env's own")
+    protocol: str | None = opt(
+        None, "evaluation protocol: metaworld+ | held-out | mtrl | tdmpc2 | episodes; null: the env's own"
+    )
     num_eval_episodes: int | None = opt(None, "episodes per task in an evaluation; null: the protocol's number")
     num_final_eval_episodes: int | None = opt(None, "episodes per task in the last evaluation; null: the same number")
     eval_slots_per_task: int | None = opt(

@@ -11,7 +11,8 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from medley.envs.api import MultiTaskEnv
-from medley.envs.gym import GymConfig, build_gym, gym_tasks
+from medley.envs.gym import build_gym
+from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
 from medley.envs.point import PointConfig, PointEnv, build_point, point_tasks
 from medley.envs.registry import EnvConfig, EnvKind, env_kind, env_kinds, register_env

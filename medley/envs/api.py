@@ -96,7 +96,9 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)
         self.waiting = np.zeros(self.num_envs, dtype=np.bool_)  # ended, to be reset by the next call (NEXT_STEP)
         self._every_slot = np.arange(self.num_envs)
-        self.instabilities = np.zeros(len(self.tasks), dtype=np.int64)  # episodes cut off by broken physics, by task
+        # Counts by task: episodes cut off by broken physics, worker processes started anew, and episodes cut off
+        # because such a process could not be brought to where the old one was.
+        self.instabilities, self.restarts, self.lost_episodes = np.zeros((3, len(self.tasks)), dtype=np.int64)
 
     # ---- what a subclass provides
 

@@ -39,7 +39,7 @@ class TaskLoss(nn.Module):
         tensors = dict(self.named_parameters(remove_duplicate=False)) | dict(self.named_buffers())
         self.shared: dict[str, Tensor] = {}
         self.own: dict[str, Tensor] = {}
-        self.fixed: dict[str, Tensor] = {}  # per task, but not trained by this loss
+        self._fixed: list[str] = []  # per task, but not trained by this loss
         seen: set[int] = set()
         for name, tensor in tensors.items():
             is_trained = name.split(".")[1] in trained and tensor.requires_grad and id(tensor) not in seen
@@ -47,7 +47,7 @@ class TaskLoss(nn.Module):
                 seen.add(id(tensor))
                 (self.own if name in per_task else self.shared)[name] = tensor
             elif name in per_task:
-                self.fixed[name] = tensor
+                self._fixed.append(name)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Extras]:
         return self.function(*inputs)
@@ -55,6 +55,12 @@ class TaskLoss(nn.Module):
     @property
     def parameters_trained(self) -> list[Tensor]:
         return [*self.shared.values(), *self.own.values()]
+
+    @property
+    def fixed(self) -> dict[str, Tensor]:
+        """By name when asked for: `module.to(...)` puts new buffers in place of old ones."""
+        buffers = dict(self.named_buffers())
+        return {name: buffers[name] if name in buffers else self.get_parameter(name) for name in self._fixed}
 
     def last_shared(self) -> str | None:
         """The last weights in the network this loss is about that tasks share, if there are any."""

@@ -1,3 +1,3 @@
-"""Building blocks of networks; importing this package makes all trunks known by name."""
+"""Networks; importing this package makes all trunks known by name."""
 
-from medley.nn import must as _must  # noqa: F401
+from medley.nn import film, mixture, moore, must, paco, soft_modules, t3s  # noqa: F401

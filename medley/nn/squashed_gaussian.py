@@ -25,7 +25,17 @@ def sample(mean: Tensor, log_std: Tensor, noise: Tensor, action_mask: Tensor) ->
     Masked-out dimensions are zero in a.
     """
     u = mean + log_std.exp() * noise
-    size = u.abs()
-    log_slope = 2 * (math.log(2) - size - torch.log1p(torch.exp(-2 * size)))
-    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - log_slope
+    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - _log_slope(u)
     return torch.tanh(u) * action_mask, (log_prob * action_mask).sum(-1)
+
+
+def log_density(mean: Tensor, log_std: Tensor, u: Tensor, action_mask: Tensor) -> Tensor:
+    """log pi(tanh(u)) of a policy that u need not come from."""
+    noise = (u - mean) * torch.exp(-log_std)
+    log_prob = -0.5 * noise.square() - log_std - _LOG_SQRT_2PI - _log_slope(u)
+    return (log_prob * action_mask).sum(-1)
+
+
+def _log_slope(u: Tensor) -> Tensor:
+    size = u.abs()
+    return 2 * (math.log(2) - size - torch.log1p(torch.exp(-2 * size)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,16 @@ class StackedLinear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"members={self.members}, in={self.in_features}, out={self.out_features}"
+
+
+def linear_layers(members: Sequence[int], sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+    """Layers from each size to the next."""
+    layers = nn.ModuleList()
+    for inputs, outputs in pairwise(sizes):
+        layer = StackedLinear(members, inputs, outputs)
+        init_hidden(layer, generator)
+        layers.append(layer)
+    return layers
 
 
 def init_hidden(layer: StackedLinear, generator: torch.Generator) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from medley.errors import ConfigError
-from medley.nn.stacked import StackedLinear, init_hidden
+from medley.nn.stacked import linear_layers
 
 
 class NoTaskInput(nn.Module):
@@ -87,10 +86,7 @@ class TaskEncoder(nn.Module):
         else:
             self.register_buffer("vectors", vectors.unsqueeze(0))
             sizes = [vectors.shape[-1], 2 * embedding, *sizes]
-        self.layers = nn.ModuleList(StackedLinear((1,), a, b) for a, b in pairwise(sizes))
-        for layer in self.layers:
-            assert isinstance(layer, StackedLinear)
-            init_hidden(layer, generator)
+        self.layers = linear_layers((1,), sizes, generator)
 
     def per_task(self) -> list[str]:
         return ["embedding"] if hasattr(self, "embedding") else ["vectors"]
@@ -113,11 +109,11 @@ def read_vectors(path: str, tasks: Sequence[str]) -> Tensor:
         raise ConfigError(f"agent.task_vectors={path} cannot be read: {e}") from None
     if not isinstance(entries, dict):
         raise ConfigError(f"agent.task_vectors={path} must hold one JSON object: task name -> list of numbers.")
-    by_name = {_without_version(name): row for name, row in entries.items()}
-    missing = [task for task in tasks if _without_version(task) not in by_name]
+    by_name = {without_version(name): row for name, row in entries.items()}
+    missing = [task for task in tasks if without_version(task) not in by_name]
     if missing:
         raise ConfigError(f"agent.task_vectors={path} has no vector for {', '.join(missing)}.")
-    rows = [by_name[_without_version(task)] for task in tasks]
+    rows = [by_name[without_version(task)] for task in tasks]
     try:
         vectors = torch.tensor(rows, dtype=torch.float32)
     except (TypeError, ValueError):
@@ -127,7 +123,7 @@ def read_vectors(path: str, tasks: Sequence[str]) -> Tensor:
     return vectors
 
 
-def _without_version(name: str) -> str:
+def without_version(name: str) -> str:
     return re.sub(r"-v\d+$", "", name)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from medley.errors import ConfigError, closest
-from medley.nn.stacked import StackedLinear, init_hidden, init_uniform
+from medley.nn.stacked import StackedLinear, init_uniform, linear_layers
 from medley.nn.task_input import with_task
 
 
@@ -33,6 +33,7 @@ class Shape:
     task: int = 0  # numbers that say which task it is
     action: int = 0  # 0 for an actor
     options: Any = None  # the agent's, where a trunk finds its own
+    names: tuple[str, ...] = ()  # of the tasks
 
     @property
     def in_features(self) -> int:
@@ -80,6 +81,11 @@ def joined(obs: Tensor, task: Tensor | None, action: Tensor | None) -> Tensor:
     return x if action is None else torch.cat([x, action], dim=-1)
 
 
+def flat_rows(x: Tensor) -> Tensor:
+    """[T, b, d] as [1, T * b, d]: one product for all rows."""
+    return x.reshape(1, -1, x.shape[-1])
+
+
 def names_below(prefix: str, module: nn.Module) -> list[str]:
     return [f"{prefix}.{name}" for name, _ in module.named_parameters()]
 
@@ -87,12 +93,7 @@ def names_below(prefix: str, module: nn.Module) -> list[str]:
 def hidden_layers(
     members: Sequence[int], in_features: int, width: int, depth: int, generator: torch.Generator
 ) -> nn.ModuleList:
-    layers = nn.ModuleList()
-    for i in range(depth):
-        layer = StackedLinear(members, in_features if i == 0 else width, width)
-        init_hidden(layer, generator)
-        layers.append(layer)
-    return layers
+    return linear_layers(members, [in_features, *[width] * depth], generator)
 
 
 class SharedTrunk(Trunk):
@@ -107,7 +108,7 @@ class SharedTrunk(Trunk):
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         x = joined(obs, task, action)
         tasks, rows = x.shape[0], x.shape[1]
-        h = x.reshape(1, tasks * rows, x.shape[2])
+        h = flat_rows(x)
         for layer in self.hidden:
             h = torch.relu(layer(h))
         out: Tensor = self.out(h)
@@ -126,7 +127,7 @@ class MultiHeadTrunk(Trunk):
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         x = joined(obs, task, action)
         tasks, rows = x.shape[0], x.shape[1]
-        h = x.reshape(1, tasks * rows, x.shape[2])
+        h = flat_rows(x)
         for layer in self.hidden:
             h = torch.relu(layer(h))
         out: Tensor = self.heads(h.view(h.shape[0], tasks, rows, h.shape[-1]))

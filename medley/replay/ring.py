@@ -19,7 +19,10 @@ FIELDS = ("obs", "action", "reward", "next_obs", "terminated", "ended")
 
 @dataclass
 class Step:
-    """One step of every slot, [tasks, slots, ...]. `ended` is true for a true end and for a time limit alike."""
+    """One step of every slot, [tasks, slots, ...]. `ended` is true for a true end and for a time limit alike.
+
+    `active` [tasks] says which tasks took it; None: all of them. The rows of the others mean nothing.
+    """
 
     obs: Array
     action: Array
@@ -27,13 +30,15 @@ class Step:
     next_obs: Array
     terminated: Array
     ended: Array
-    success: Array | None = None  # of the episodes that ended; not kept in replay
+    active: Array | None = None
+    success: Array | None = None  # of the episodes that ended in it; not kept in replay
 
 
 class Replay:
     """Rows of one slot lie `slots` apart in its task's ring, so that n-step returns can follow an episode.
 
-    `written` counts rows ever written per task; row r of that count lives at r % capacity.
+    `counts` are rows ever written, per task; row r of that count lives at r % capacity. `share` [tasks, 1] is how much
+    each task counts in a batch, 1 on average.
     """
 
     def __init__(
@@ -53,9 +58,10 @@ class Replay:
         # A whole number of steps, so that a slot's rows keep their distance across the wrap.
         self.capacity = max(1, capacity // slots) * slots
         self.n_step, self.discount, self.uniform = n_step, discount, uniform
-        self.written = 0
-        self._size = torch.zeros((), dtype=torch.float64, device=device)
-        self._written = torch.zeros((), dtype=torch.int64, device=device)
+        self.counts = np.zeros(tasks, dtype=np.int64)
+        self.sizes = torch.zeros(tasks, 1, dtype=torch.float64, device=device)
+        self.written_rows = torch.zeros(tasks, 1, dtype=torch.int64, device=device)  # the counts, on the device
+        self.share = torch.ones(tasks, 1, device=device)
         self.generator = torch.Generator(device).manual_seed(seed)
 
         def ring(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -74,32 +80,50 @@ class Replay:
         self._arrays = {name: rows.numpy() for name, rows in self.rows.items()} if device.type == "cpu" else None
 
     @property
+    def written(self) -> int:
+        """Rows ever written for the task that has most."""
+        return int(self.counts.max())
+
+    @property
     def size(self) -> int:
-        """Rows per task that can be sampled."""
+        """Rows that can be sampled, of the task that has most."""
         return min(self.written, self.capacity)
 
     def add(self, step: Step) -> None:
-        at = self.written % self.capacity
+        everyone = step.active is None or bool(np.all(step.active))
+        if everyone and (self.counts == self.counts[0]).all():
+            self._write(slice(None), int(self.counts[0]) % self.capacity, step)
+            self.set_written(self.written + self.slots)
+            return
+        counts = self.counts.copy()
+        for task in range(self.tasks) if step.active is None else np.flatnonzero(step.active):
+            self._write(slice(task, task + 1), int(counts[task]) % self.capacity, step)
+            counts[task] += self.slots
+        self.set_written(counts)
+
+    def _write(self, tasks: slice, at: int, step: Step) -> None:
         if self._arrays is not None:
             for name in FIELDS:
-                self._arrays[name][:, at : at + self.slots] = getattr(step, name)
-        else:
-            self._send(step, at)
-        self.set_written(self.written + self.slots)
-
-    def _send(self, step: Step, at: int) -> None:
-        """To a GPU: all fields in one transfer that nobody waits for."""
-        values = [np.asarray(getattr(step, name), np.float32) for name in FIELDS]
+                self._arrays[name][tasks, at : at + self.slots] = getattr(step, name)[tasks]
+            return
+        # To a GPU: all fields in one transfer that nobody waits for.
+        values = [np.asarray(getattr(step, name)[tasks], np.float32) for name in FIELDS]
         columns = [value if value.ndim == 3 else value[:, :, None] for value in values]
         sent = torch.from_numpy(np.concatenate(columns, axis=2)).pin_memory().to(self.device, non_blocking=True)
         for name, rows in zip(FIELDS, torch.split(sent, [c.shape[2] for c in columns], dim=2), strict=True):
             ring = self.rows[name]
-            ring[:, at : at + self.slots] = rows if ring.ndim == 3 else rows[:, :, 0]
+            ring[tasks, at : at + self.slots] = rows if ring.ndim == 3 else rows[:, :, 0]
 
-    def set_written(self, written: int) -> None:
-        self.written = written
-        self._written.fill_(written)
-        self._size.fill_(self.size)
+    def set_written(self, written: int | Array) -> None:
+        """So many rows have been written, per task or in every task."""
+        if isinstance(written, int):
+            self.counts[:] = written
+            self.written_rows.fill_(written)
+            self.sizes.fill_(self.size)
+            return
+        self.counts[:] = written
+        self.written_rows.copy_(torch.from_numpy(self.counts).unsqueeze(1))
+        self.sizes.copy_(torch.from_numpy(np.minimum(self.counts, self.capacity)).unsqueeze(1))
 
     def sample(self, per_task: int) -> Batch:
         """`per_task` rows of every task, each task with indices of its own; nothing is read back from the device.
@@ -125,7 +149,7 @@ class Replay:
 
     def take(self, drawn: Sequence[Tensor]) -> Batch:
         """The sample that these random numbers choose."""
-        index = (drawn[0] * self._size).long()
+        index = (drawn[0] * self.sizes).long()
         rows, task = self.rows, self._task_index
         reward = rows["reward"][task, index]
         last = index
@@ -139,20 +163,23 @@ class Replay:
             reward=reward,
             discount=discount * alive,
             next_obs=rows["next_obs"][task, last],
-            weight=self.shares(drawn[1]) if self.uniform else torch.ones_like(reward),
+            weight=self.weights(drawn),
         )
 
-    def shares(self, drawn: Tensor) -> Tensor:
-        """[tasks, per_task] weights of mean 1: how often each task was drawn, divided by the expected count."""
-        per_task = len(drawn) // self.tasks
-        ones = torch.full_like(drawn, 1.0 / per_task, dtype=torch.float32)
-        shares = torch.zeros(self.tasks, device=self.device).scatter_add(0, drawn, ones)
-        return shares.unsqueeze(1).expand(self.tasks, per_task)
+    def weights(self, drawn: Sequence[Tensor]) -> Tensor:
+        """[tasks, per_task], 1 on average: the share of each task, and with `uniform` how often it was drawn, divided
+        by the expected count."""
+        per_task = drawn[0].shape[1]
+        if not self.uniform:
+            return self.share.expand(self.tasks, per_task)
+        ones = torch.full_like(drawn[1], 1.0 / per_task, dtype=torch.float32)
+        counts = torch.zeros(self.tasks, device=self.device).scatter_add(0, drawn[1], ones)
+        return (counts.unsqueeze(1) * self.share).expand(self.tasks, per_task)
 
     def _n_step(self, index: Tensor, reward: Tensor, discount: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Follow each row's slot until n rewards are summed, the episode ends, or the newest row is reached."""
         task, last = self._task_index, index
-        newest_distance = (self._written - 1 - index) % self.capacity  # rows written after this one
+        newest_distance = (self.written_rows - 1 - index) % self.capacity  # rows written after this one
         going = torch.ones_like(index, dtype=torch.bool)
         for k in range(1, self.n_step):
             going = going & ~self.rows["ended"][task, last] & (newest_distance >= k * self.slots)

@@ -58,7 +58,8 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-n
 th, td { padding: 6px 12px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 600; }
-th:first-child, td:first-child { text-align: left; }
+th, td:first-child { white-space: normal; overflow-wrap: break-word; max-width: 22em; }
+th:first-child, td:first-child { text-align: left; min-width: 9em; }
 td.bar { background: linear-gradient(90deg, var(--bar) var(--share), transparent var(--share));
   min-width: 110px; }
 tr.total td { font-weight: 650; }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from medley.errors import MedleyError
 from medley.reporting import page
 from medley.reporting.alignment import Aligned, align
+from medley.reporting.comparison import differences_section, methods_section
 from medley.reporting.curves import learning_curve, task_curves
 from medley.reporting.losses import training_curves
 from medley.reporting.masks import mask_picture
@@ -24,11 +25,17 @@ __all__ = ["VIDEO_BYTES", "final_table", "write_report"]
 VIDEO_BYTES = 40_000_000
 
 
-def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
+def write_report(
+    paths: Sequence[Path],
+    out: Path | None = None,
+    labels: Mapping[Path, str] | None = None,
+    notes: Sequence[str] = (),
+) -> Path:
     """Write `report.html`, and `report/` beside it with every picture as PNG and CSV; returns the page.
 
     `paths` are run folders or folders above some. `out` is a folder, or a file ending in `.html`. Without it
     the page is written into the run's own folder, or for many runs into the folder that holds them all.
+    `labels` are names for the configs of some run folders; `notes` stand at the top.
     """
     runs = find_runs(paths)
     if out is None:
@@ -37,7 +44,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
             raise MedleyError("These runs have no folder in common: say where the report goes.")
     target = out if out.suffix == ".html" else out / "report.html"
     try:
-        text = _report(runs, target.with_suffix(""))
+        text = _report(runs, group_runs(runs, labels), notes, target.with_suffix(""))
         # Written beside, then renamed: a page that is open in a browser is never half of one.
         beside = target.with_name(f".{target.name}.part")
         beside.write_text(text, encoding="utf-8", errors="replace")
@@ -47,8 +54,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
     return target
 
 
-def _report(runs: list[RunData], folder: Path) -> str:
-    groups = group_runs(runs)
+def _report(runs: list[RunData], groups: list[RunGroup], notes: Sequence[str], folder: Path) -> str:
     found = [(group, aligned) for group in groups if (aligned := align(group))]
     curves = [aligned for _, aligned in found]
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,14 +64,16 @@ def _report(runs: list[RunData], folder: Path) -> str:
         title += f" · {groups[0].label}"
     if len(runs) == 1:
         title += f" · seed {runs[0].seed}"
-    body = [_heading(title, runs, groups), *_notes(groups, curves)]
+    body = [_heading(title, runs, groups), *map(page.note, notes), *_notes(groups, curves)]
     if len(groups) == 1:
         body.append(_figures(runs, curves[0] if curves else None))
+    elif len(curves) > 1:
+        body += methods_section(found, folder)
     if curves:
         body.append("<h2>Learning curve</h2>")
         body.append(page.figure(learning_curve(curves, folder / "learning_curve"), "success and return over steps"))
         if len(curves) > 1:
-            body += ["<h2>Comparison</h2>", comparison_table(curves)]
+            body += ["<h2>Comparison</h2>", comparison_table(curves), *differences_section(groups)]
         body.append("<h2>Final evaluation</h2>")
         for aligned in curves:
             where = f"step {int(aligned.steps[-1]):,}, mean over {_plural(len(aligned.seeds), 'seed')}"

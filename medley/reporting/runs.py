@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,14 +96,16 @@ def find_runs(paths: Iterable[Path]) -> list[RunData]:
     return [read_run(folder) for folder in folders.values()]
 
 
-def group_runs(runs: Sequence[RunData]) -> list[RunGroup]:
+def group_runs(runs: Sequence[RunData], labels: Mapping[Path, str] | None = None) -> list[RunGroup]:
     """Runs of the same env, config, tasks and protocol are the seeds of one group.
 
+    `labels` says what the configs of some run folders are called, where that is not in the folders themselves.
     The same seed twice cannot be two seeds: such runs make one group per folder.
     """
+    names = {id(run): (labels or {}).get(run.path.resolve(), run.config_name) for run in runs}
     groups: dict[tuple[object, ...], list[RunData]] = {}
     for run in runs:
-        groups.setdefault((run.env, run.config_name, run.tasks, run.protocol), []).append(run)
+        groups.setdefault((run.env, names[id(run)], run.tasks, run.protocol), []).append(run)
     split: list[list[RunData]] = []
     for members in groups.values():
         if len({run.seed for run in members}) == len(members):
@@ -115,11 +117,12 @@ def group_runs(runs: Sequence[RunData]) -> list[RunGroup]:
         split.extend(folders.values())
 
     one_env = len({run.env for run in runs}) == 1
-    labels = [members[0].config_name if one_env else _place(members[0]) for members in split]
+    found = [names[id(members[0])] for members in split]
+    shown = [name if one_env else f"{members[0].env} / {name}" for name, members in zip(found, split, strict=True)]
     named = []
-    for index, (label, members) in enumerate(zip(labels, split, strict=True)):
-        if labels.count(label) > 1:
-            label = f"{label} ({labels[: index + 1].count(label)}: {members[0].path.parent})"
+    for index, (label, members) in enumerate(zip(shown, split, strict=True)):
+        if shown.count(label) > 1:
+            label = f"{label} ({shown[: index + 1].count(label)}: {members[0].path.parent})"
         members = sorted(members, key=lambda run: (len(run.seed), run.seed))
         named.append(RunGroup(label, members[0].env, members[0].tasks, tuple(members)))
     return named
@@ -153,7 +156,3 @@ def read_run(path: Path) -> RunData:
         config=read_text(path / "config.yaml", problems),
         problems=problems,
     )
-
-
-def _place(run: RunData) -> str:
-    return f"{run.env} / {run.config_name}"

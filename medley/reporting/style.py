@@ -83,7 +83,9 @@ def clean(name: str, limit: int = 40) -> str:
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 4) -> None:
-    """One legend below all panels."""
+    """One legend below all panels, in as many columns as its longest label leaves room for."""
+    longest = 0.45 + 0.068 * max((len(label) for label in labels), default=0)  # inches, at this size of letters
+    columns = max(1, min(columns, int(figure.get_figwidth() / longest)))
     box = figure.legend(
         handles,
         labels,

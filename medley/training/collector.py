@@ -33,9 +33,12 @@ class Collector:
         self.generator = torch.Generator().manual_seed(seed)
         self.obs, _ = env.reset(seed=env.seed)
 
-    def collect(self, act: Act, steps: int, explore: str, step: int) -> tuple[list[Step], list[Episode]]:
-        """`steps` steps in every slot. `explore`: "policy" samples actions, "random" draws them uniformly.
-        `step` is the counter before the first of them, for error messages."""
+    def collect(
+        self, act: Act, steps: int, explore: str, step: int, tasks: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[list[Step], list[Episode]]:
+        """`steps` steps in every slot, or in those of some `tasks` (a mask). `explore`: "policy" samples actions,
+        "random" draws them uniformly. `step` is the counter before the first of them, for error messages."""
+        active = None if tasks is None else tasks[self.env.task_ids]
         chunk: list[Step] = []
         episodes: list[Episode] = []
         drawn = self._draw(steps, explore)
@@ -48,7 +51,7 @@ class Collector:
             now = step + (i + 1) * self.env.slots_per_task
             rows = actions.reshape(self.env.num_envs, -1)
             self._check("the policy gave a non-finite action", rows, now)
-            next_obs, reward, terminated, truncated, info = self.env.step(rows)
+            next_obs, reward, terminated, truncated, info = self.env.step(rows, active)
             ended = terminated | truncated
             any_ended = bool(ended.any())
             last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if any_ended else next_obs
@@ -62,6 +65,7 @@ class Collector:
                     next_obs=self._by_task(last_obs).astype(np.float32),
                     terminated=self._by_task(terminated),
                     ended=self._by_task(ended),
+                    active=tasks,
                     success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
                 )
             )

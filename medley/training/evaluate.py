@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from medley.agents.api import agent_kind
 from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.files import read_json, write_json
@@ -32,7 +33,8 @@ def evaluate(
     was and ends with the same file. Returns the file and its content (`complete` is false if it was stopped)."""
     run = Run(Path(path))
     config = run.config()
-    config = dataclasses.replace(config, experiment=_experiment(config, words or []))
+    chosen = _chosen(config, words or [])
+    config = dataclasses.replace(config, experiment=chosen.experiment, agent=chosen.agent)
     folder = _checkpoint_folder(run.path, checkpoint, say)
     step = int(folder.name.removeprefix("long_term_"))
     device = prepare_device(config)
@@ -48,6 +50,7 @@ def evaluate(
         "step": step,
         "tasks": list(tasks),
         "episodes_per_task": episodes,
+        **({"agent": acting} if (acting := _acting(config)) else {}),
         "slots_per_task": evaluator.env.slots_per_task,  # part of the exact arithmetic: see Evaluator
     }
     out = run.path / f"evaluation_{config.experiment.protocol}_{step}.json"
@@ -73,7 +76,7 @@ def evaluate(
     return out, result
 
 
-def _experiment(config: Config, words: list[str]) -> Any:
+def _chosen(config: Config, words: list[str]) -> Config:
     """Options of the evaluation: the run's own, unless another protocol brings its own number of episodes."""
     from medley.config.load import from_dict, to_dict
 
@@ -82,15 +85,27 @@ def _experiment(config: Config, words: list[str]) -> Any:
         saved["experiment"]["num_eval_episodes"] = None
     else:
         saved["experiment"]["num_eval_episodes"] = saved["experiment"]["num_final_eval_episodes"]
+    acting = tuple(f"agent.{name}=" for name in agent_kind(config.agent.builder).acting)
+    allowed = ("experiment.protocol=", "experiment.num_eval_episodes=", "experiment.eval_slots_per_task=", *acting)
     for word in words:
-        if not word.startswith(
-            ("experiment.protocol=", "experiment.num_eval_episodes=", "experiment.eval_slots_per_task=")
-        ):
+        if not word.startswith(allowed):
+            more = "".join(f", {name.rstrip('=')}" for name in acting)
             raise ConfigError(
                 f"{word}: an evaluation takes experiment.protocol ({', '.join(PROTOCOLS)}), "
-                "experiment.num_eval_episodes and experiment.eval_slots_per_task."
+                f"experiment.num_eval_episodes and experiment.eval_slots_per_task{more}."
             )
-    return from_dict(saved, words).experiment
+    return from_dict(saved, words)
+
+
+def _acting(config: Config) -> dict[str, Any]:
+    """How the agent was told to act, where there is a choice."""
+    out = {}
+    for name in agent_kind(config.agent.builder).acting:
+        value: Any = config.agent
+        for part in name.split("."):
+            value = getattr(value, part)
+        out[name] = value
+    return out
 
 
 def _checkpoint_folder(run: Path, step: int | None, say: Callable[[str], None]) -> Path:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 
 from medley.config.load import to_dict
@@ -22,6 +23,7 @@ from medley.training.collector import Episode
 from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
 from medley.training.run import Run, peak_memory
+from medley.training.scheduler import Scheduler
 
 
 class Experiment:
@@ -44,6 +46,8 @@ class Experiment:
         self.notes: list[str] = []  # said before the console is there
         self._speaks = console
         self._chunk: list[Step] = []
+        self._ended: list[Episode] = []  # in that chunk
+        self.scheduler = Scheduler(config.experiment.scheduler, len(self.parts.env.tasks), config.setup.seed)
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> str:
         """From wherever the folder stands to the end. Returns "finished" or "stopped"."""
@@ -95,13 +99,15 @@ class Experiment:
         """`collect_steps` steps in every slot, kept until `absorb`."""
         e, p = self.config.experiment, self.parts
         explore = "random" if self.step < e.init_steps else "policy"
+        self._chunk, self._ended = [], []
         try:
-            self._chunk, episodes = p.collector.collect(p.acting, e.collect_steps, explore, self.step)
+            for tasks in self.scheduler.rounds(explore == "random"):
+                steps, episodes = p.collector.collect(p.acting, e.collect_steps, explore, self.step, tasks)
+                self._chunk += steps
+                self._ended += episodes
         except NonFiniteError:
             p.learner.check_finite(self.step)  # if the network is what broke, say so
             raise
-        self.finished += episodes
-        self.episodes_ended += len(episodes)
 
     def absorb(self) -> None:
         """Put the collected chunk into replay; updates are owed for it."""
@@ -109,9 +115,14 @@ class Experiment:
         assert e.updates is not None
         for step in self._chunk:
             p.replay.add(step)
-            p.rewards.observe(step.reward)
+            p.rewards.observe(step.reward, step.active)
         p.agent.observe(self._chunk, p.learner.updates)
-        self._chunk = []
+        self.finished += self._ended
+        self.episodes_ended += len(self._ended)
+        self.scheduler.observe(self._ended)
+        if not self.scheduler.uniform:
+            p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
+        self._chunk, self._ended = [], []
         self.step += e.collect_steps * p.env.slots_per_task
         self.owed = e.updates if self.step >= e.init_steps else 0
 
@@ -133,6 +144,8 @@ class Experiment:
     def close(self) -> None:
         self.evaluations.abandon()
         self.logger.close()
+        self.parts.env.close()
+        self.parts.evaluator.env.close()
 
     # ---- what is due
 
@@ -162,8 +175,12 @@ class Experiment:
         row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
         if self.finished:
             row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
-        if self.parts.env.instabilities.any():
-            row["instabilities"] = int(self.parts.env.instabilities.sum())
+        for count in ("instabilities", "restarts", "lost_episodes"):
+            if total := int(getattr(self.parts.env, count).sum()):
+                row[count] = total
+        if not self.scheduler.uniform:
+            row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
+            row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
         row |= self.parts.learner.drain(self.step)
         self._logged_at, self.last_log, self.finished = now, self.step, []
         self.logger.write("train", row)
@@ -199,6 +216,7 @@ class Experiment:
             "owed": self.owed,
             "minutes": self._minutes(),
             "metric_counts": counts,
+            "scheduler": self.scheduler.state(),
         }
         try:
             counters["log_lengths"] = self.logger.files.lengths()
@@ -231,6 +249,8 @@ class Experiment:
         self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
         self.finished = [Episode(*episode) for episode in c["finished"]]
         self.owed = c.get("owed", 0)
+        self.scheduler.set_state(c["scheduler"])
+        p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
         self.log_lengths = c["log_lengths"]
         self.evaluations.restore(c["last_eval"])
         self.notes.append(f"Going on from step {self.step:,}.")

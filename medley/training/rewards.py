@@ -26,13 +26,14 @@ class RewardScale:
         self.var = np.ones(tasks)
         self.factor: Tensor = torch.full((tasks, 1), scale, device=device)
 
-    def observe(self, reward: Array) -> None:
-        """Take note of one step's rewards, [tasks, slots]."""
+    def observe(self, reward: Array, active: Array | None = None) -> None:
+        """Take note of one step's rewards, [tasks, slots], of the tasks that took it."""
         if not self.normalize:
             return
+        rate = self.RATE if active is None else self.RATE * active
         for column in reward.T.astype(np.float64):
-            self.mean += self.RATE * (column - self.mean)
-            self.var += self.RATE * ((column - self.mean) ** 2 - self.var)
+            self.mean += rate * (column - self.mean)
+            self.var += rate * ((column - self.mean) ** 2 - self.var)
         self._refresh()
 
     def _refresh(self) -> None:

@@ -27,6 +27,8 @@ from medley.files import read_json, replacing, write_json
 
 # Options that may differ when a run goes on: they do not touch what is learnt.
 HARMLESS = (
+    "env.workers",
+    "env.worker_timeout",
     "experiment.num_train_steps",
     "experiment.max_minutes",
     "experiment.seeds_together",

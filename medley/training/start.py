@@ -35,7 +35,7 @@ def train_seeds(
     runs = [Run(default_path(config)) for config in configs]
     for config, run in zip(configs, runs, strict=True):
         if run.exists() and not fresh:
-            _check_unfinished(config, run, override)
+            check_unfinished(config, run, override)
     for config, run in zip(configs, runs, strict=True):
         if run.exists() and fresh:
             say(f"The earlier run is kept as {_move_aside(run.path)}.")
@@ -62,7 +62,7 @@ def _differ_in_seed(a: Config, b: Config) -> bool:
     )
 
 
-def _check_unfinished(config: Config, run: Run, override: bool) -> None:
+def check_unfinished(config: Config, run: Run, override: bool) -> None:
     """Whether this can go on with the run that stands in the folder."""
     status = run.info().get("status")
     harmless, grave = changed_options(run.config(), config)

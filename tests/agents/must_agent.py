@@ -45,5 +45,7 @@ def episode(
         flags = np.full((tasks, slots), k == length - 1)
         action = np.zeros((tasks, slots, ACT), np.float32)
         reward = np.zeros((tasks, slots), np.float32)
-        chunk.append(Step(obs, action, reward, obs, np.zeros_like(flags), flags, won if k == length - 1 else None))
+        chunk.append(
+            Step(obs, action, reward, obs, np.zeros_like(flags), flags, None, won if k == length - 1 else None)
+        )
     return chunk

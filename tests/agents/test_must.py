@@ -279,6 +279,17 @@ def test_refreshes_begin_every_so_many_episodes() -> None:
     assert all(p == "all" for i, p in enumerate(phases) if i % 20 > 3 or i >= 60)
 
 
+def test_iterations_count_frames_where_tasks_take_turns() -> None:
+    """Two tasks of three act at a time: an iteration takes half as long again."""
+    agent = make()
+    agent.observe(episode(0), 0)
+    for n in range(40):
+        for step in (chunk := episode(n)[:1]):
+            step.active = np.array([True, True, False])
+        agent.observe(chunk, n + 1)
+        assert agent.clock.iteration == (n + 1) * 2 // (HORIZON * TASKS)
+
+
 def test_phases_by_options() -> None:
     assert not any("supervise" in p for p in run_phases(make(supervised=False), 30))
     assert not any("encode" in p for p in run_phases(make(trajectories=False), 30))

@@ -26,7 +26,7 @@ def show(
         obs += 1000 * np.arange(slots, dtype=np.float32)[None, :, None]
         ended = np.full((TASKS, slots), k == length - 1)
         won = np.repeat(np.array(success)[:, None], slots, 1) if k == length - 1 else None
-        store.add(Step(obs, obs, obs[..., 0], obs, ended, ended, won))
+        store.add(Step(obs, obs, obs[..., 0], obs, ended, ended, None, won))
 
 
 def raw(store: TrajectoryStore) -> list[list[list[float]]]:
@@ -70,6 +70,16 @@ def test_episodes_of_all_slots() -> None:
     store = make(slots=2)
     show(store, 10, 4)
     assert raw(store)[0] == [[10, 13], [1010, 1013]]
+
+
+def test_a_task_that_rests_is_left_as_it_is() -> None:
+    store = make()
+    noise = np.full((TASKS, 1, OBS), 999, np.float32)
+    ended = np.ones((TASKS, 1), bool)
+    only_b = np.array([False, True])
+    store.add(Step(noise, noise, noise[..., 0], noise, ended, ended, only_b))
+    show(store, 10)
+    assert raw(store) == [[[10, 13, 16]], [[999], [110, 113, 116]]]
 
 
 def test_what_is_encoded_is_standardised_over_all_tasks_and_the_newest_comes_first() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from medley.agents.task_label import task_input_kind
 from medley.config.load import load_config
+from tests.compat.commands import bare_python
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "compat" / "mtrl"
@@ -82,17 +83,17 @@ def test_another_setup_and_a_mistake(tmp_path: Path) -> None:
     assert "Did you mean 'state_sac'" in done.stderr
 
 
-def _bare_python(folder: Path) -> str:
-    """A virtual environment with nothing in it."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
-    return str(folder / "bin" / "python")
+def _copy(root: Path) -> Path:
+    """The starter in a repository of its own, with what it shares with the others."""
+    (root / "compat" / "mtrl").mkdir(parents=True)
+    for name in ("starting.py", "mtrl/main.py"):
+        shutil.copy(ROOT / "compat" / name, root / "compat" / name)
+    return root / "compat" / "mtrl" / "main.py"
 
 
 def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
-    copy = tmp_path / "repository" / "compat" / "mtrl" / "main.py"
-    copy.parent.mkdir(parents=True)
-    shutil.copy(FOLDER / "main.py", copy)
-    done = _main("env=point", python=_bare_python(tmp_path / "bare"), main=copy, path="")
+    copy = _copy(tmp_path / "repository")
+    done = _main("env=point", python=bare_python(tmp_path / "bare"), main=copy, path="")
     assert done.returncode == 2
     assert "make install" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -100,16 +101,14 @@ def test_without_medley_it_says_what_to_do(tmp_path: Path) -> None:
 
 def test_it_finds_the_repositorys_own_python(tmp_path: Path) -> None:
     root = tmp_path / "repository"
-    copy = root / "compat" / "mtrl" / "main.py"
-    copy.parent.mkdir(parents=True)
-    shutil.copy(FOLDER / "main.py", copy)
-    _bare_python(root / ".venv")
+    copy = _copy(root)
+    bare_python(root / ".venv")
     (site,) = (root / ".venv").glob("lib/python3.*/site-packages")
     # A stand-in for medley that shows who was asked for what.
     for name in ("medley/__init__.py", "medley/config/__init__.py", "medley/config/load.py"):
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).write_text("")
     (site / "medley/cli.py").write_text("import sys\ndef main(words):\n    print(sys.prefix, *words)\n    return 7\n")
-    done = _main("env=point", "agent.x=[1,2]", python=_bare_python(tmp_path / "bare"), main=copy, path="")
+    done = _main("env=point", "agent.x=[1,2]", python=bare_python(tmp_path / "bare"), main=copy, path="")
     assert done.returncode == 7, done.stderr
     assert done.stdout.split() == [str(root / ".venv"), "train", "env=point", "agent.x=[1,2]"]

@@ -57,10 +57,17 @@ def test_flags_of_seed_002_say_what_medleys_words_say() -> None:
         (f"{flag}disjoint_policy=True", "disjoint", "none"),
         (f"{flag}multi_head_policy=False", "shared", "one_hot"),
         (f"{flag}task_encoder=True", "shared", "encoder"),
+        (f"{flag}task_encoder=True agent.encoder.type_to_select=film", "film", "encoder"),
+        (f"{flag}task_encoder=True agent.encoder.type_to_select=moe", "care", "encoder"),
+        ("agent.multitask.actor_cfg.moe_cfg.should_use=True", "soft_modules", "one_hot"),
+        (f"{flag}task_encoder=True agent.encoder.type_to_select=identity", "shared", "encoder"),
         ("agent.trunk=multi_head agent.task_input=encoder", "multi_head", "encoder"),
     ):
         agent = load(f"env=point {words}")[1]
         assert (agent.trunk, task_input_kind(agent)) == (trunk, task_input), words
+    mixture = "agent.encoder.moe.num_experts=4 agent.encoder.moe.task_id_to_encoder_id_cfg.mode=gate"
+    care = load(f"env=point agent.encoder.type_to_select=moe {mixture}")[1].care
+    assert (care.experts, care.mode) == (4, "gate")
     assert load(f"env=metaworld-quick {flag}disentangled_alpha=False")[1].alpha_per_task is False
     assert load("env=metaworld-quick")[1].alpha_per_task is True
     assert load("env=point")[1].alpha_per_task is False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from medley.envs import EnvConfig, MultiTaskEnv, build, env_kind
-from medley.envs.gym import GymConfig
+from medley.envs.gym_ids import GymConfig
 from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.point import PointConfig
 from medley.errors import ConfigError
@@ -22,16 +23,22 @@ CONFIGS: dict[str, EnvConfig] = {
     "metaworld": MetaworldConfig(tasks=["reach", "drawer-open"], horizon=HORIZON, goal_seed=0),
     "metaworld-fresh": MetaworldConfig(tasks=["push", "door-lock"], horizon=HORIZON, goals="fresh"),
     "gym": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON),
+    "workers": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON, workers=2),
 }
 Make = Callable[..., MultiTaskEnv]
 
 
 @pytest.fixture(params=CONFIGS)
-def make(request: pytest.FixtureRequest) -> Make:
-    def make(seed: int = 1, evaluation: bool = False) -> MultiTaskEnv:
-        return build(CONFIGS[request.param], 2, seed, evaluation)
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    made = []
 
-    return make
+    def make(seed: int = 1, evaluation: bool = False, horizon: int = HORIZON) -> MultiTaskEnv:
+        made.append(build(dataclasses.replace(CONFIGS[request.param], horizon=horizon), 2, seed, evaluation))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
 
 
 def actions(env: MultiTaskEnv, steps: int, seed: int = 0) -> np.ndarray[Any, Any]:
@@ -81,10 +88,7 @@ def test_wrong_number_of_tasks_is_refused() -> None:
 
 def test_episode_end(make: Make) -> None:
     """Truncated at the horizon; the last observation is the old episode's, the returned one the next's."""
-    env, twin = make(), make()
-    twin.horizon = HORIZON + 1  # the same episode, not cut off yet
-    for made in getattr(twin, "envs", []):
-        made.set_wrapper_attr("_max_episode_steps", HORIZON + 1)
+    env, twin = make(), make(horizon=HORIZON + 1)  # the same episode, not cut off yet
     env.reset()
     twin.reset()
     moves = actions(env, HORIZON)

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from medley.envs import build
-from medley.envs.gym import GymConfig, GymEnv, gym_tasks
+from medley.envs.gym import GymEnv
+from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.errors import ConfigError, DamagedError
 
 PAIR = ["Pendulum-v1", "MountainCarContinuous-v0"]

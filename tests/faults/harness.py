@@ -153,10 +153,13 @@ def assert_same_run(a: Path, b: Path) -> None:
 def replay_rows(run: Path, step: int) -> list[bytes]:
     """The live rows of every ring in order, whatever segments they were saved in."""
     manifest = json.loads((run / "checkpoints" / str(step) / "replay.json").read_text())
-    oldest = max(0, manifest["written"] - manifest["capacity"])
-    rows: list[bytes] = []
+    rows: list[list[bytes]] = [[] for _ in manifest["written"]]
     for segment in manifest["segments"]:
         tensors = load_file(run / "buffer" / segment["file"])
-        live = range(max(segment["from"], oldest) - segment["from"], segment["to"] - segment["from"])
-        rows += [b"".join(tensors[name][:, i].tobytes() for name in sorted(tensors)) for i in live]
-    return rows
+        at = 0
+        for task, (first, end) in enumerate(zip(segment["from"], segment["to"], strict=True)):
+            for count in range(first, end):
+                if count >= manifest["written"][task] - manifest["capacity"]:
+                    rows[task].append(b"".join(tensors[name][at].tobytes() for name in sorted(tensors)))
+                at += 1
+    return [row for task in rows for row in task]

@@ -46,6 +46,30 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, name: str) -> Non
     harness.assert_same_run(tmp_path / "a", tmp_path / "b")
 
 
+def test_a_run_goes_on_with_another_number_of_workers(tmp_path: Path) -> None:
+    words = ["train", *ENVS["gym"], *SMALL, "experiment.overlap=true"]
+    code, text = harness.run([*words, f"setup.save_dir={tmp_path / 'a'}"], tmp_path)
+    assert code == 0, text
+    words += ["env.workers=2", f"setup.save_dir={tmp_path / 'b'}"]
+    code, text = harness.run(words, tmp_path, harness.stop_at(60, signal.SIGKILL))
+    assert code == -signal.SIGKILL, text
+    code, text = harness.run(["resume", str(tmp_path / "b"), "env.workers=1"], tmp_path)
+    assert code == 0, text
+    assert "Going on from step 60" in text
+    harness.assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def test_restarts_of_workers_are_in_the_log(tmp_path: Path) -> None:
+    odd = f"{{id: 'tests.envs.odd_envs:Odd-v0', does: die, marker: '{tmp_path / 'done'}'}}"
+    words = ["train", "env=gym", f"env.ids=[{odd}]", "env.workers=1", *SMALL, "experiment.num_train_steps=40"]
+    words += ["logger.train_freq=20", "experiment.eval_at_start=false", f"setup.save_dir={tmp_path / 'run'}"]
+    code, text = harness.run(words, tmp_path)
+    assert code == 0, text
+    rows = harness.log_rows(tmp_path / "run" / "train.log")
+    assert [row.get("restarts") for row in rows] == [1, 1]
+    assert "lost_episodes" not in rows[-1]
+
+
 def test_no_opengl_no_videos_but_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that cannot draw trains, reports, and says in one line how to get videos."""
     from medley.reporting import video

@@ -8,9 +8,39 @@ import pytest
 
 from tests.learning.test_point import SOLVED, learn
 
+TRUNKS = {
+    "care": [],
+    "care by words": ["agent.care.mode=ensemble"],
+    "film": [],
+    "soft_modules": ["agent.soft_modules.width=32", "agent.soft_modules.gating_dim=32"],
+    "t3s": ["agent.t3s.width=64", "agent.t3s.mask_dim=32"],
+    "paco": ["agent.optimizers.alpha.lr=3e-3"],
+    "moore": ["agent.optimizers.alpha.lr=3e-3"],
+}
 COMBINERS = ["pcgrad", "cagrad", "nash", "gradnorm", "famo"]
 
 
 @pytest.mark.parametrize("gradients", COMBINERS)
 def test_combiners_solve_point(tmp_path: Path, gradients: str) -> None:
     assert learn(tmp_path, "agent.trunk=multi_head", f"agent.gradients={gradients}") >= SOLVED
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_trunks_solve_point(tmp_path: Path, trunk: str) -> None:
+    agent = trunk.split()[0]
+    steps = 4000 if agent == "paco" else 2500  # tasks start with nearly the same network, and come apart slowly
+    assert learn(tmp_path, f"agent={agent}", *TRUNKS[trunk], steps=steps) >= SOLVED
+
+
+def test_temperature_weights_solve_point(tmp_path: Path) -> None:
+    words = ["agent.trunk=multi_head", "agent.alpha_per_task=true", "agent.task_weights=temperature"]
+    assert learn(tmp_path, *words) >= SOLVED
+
+
+def test_distral_solves_point(tmp_path: Path) -> None:
+    assert learn(tmp_path, "agent=distral", "agent.distral.alpha=0.05", steps=4000) >= SOLVED
+
+
+def test_a_schedule_by_success_solves_point(tmp_path: Path) -> None:
+    words = ["experiment.scheduler.kind=success", "experiment.scheduler.tasks=1", "agent.alpha_per_task=true"]
+    assert learn(tmp_path, "agent.trunk=multi_head", *words) >= SOLVED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,12 @@ from torch import Tensor
 from medley.agents.api import Spaces
 from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig
+from medley.config.load import load_config
 from medley.envs.api import stream_seed
 from medley.envs.point import PointEnv
+from medley.errors import ConfigError
+from medley.training.build import build_evaluator
+from medley.training.evaluate import evaluate
 from medley.training.evaluator import (
     EpisodeScore,
     Evaluator,
@@ -24,7 +29,9 @@ from medley.training.evaluator import (
     episode_to_json,
     summarise,
 )
+from medley.training.experiment import Experiment
 from medley.training.protocols import PROTOCOLS, Protocol
+from medley.training.run import Run
 
 CPU = torch.device("cpu")
 TASKS, HORIZON, EPISODES = 3, 12, 5
@@ -211,3 +218,48 @@ def test_protocols_are_known_words() -> None:
         assert protocol.meaning
         with pytest.raises(dataclasses.FrozenInstanceError):
             protocol.episodes = 3  # type: ignore[misc]
+
+
+def test_held_out_goals_are_none_that_training_has() -> None:
+    words = [
+        "env=metaworld-mt1",
+        "env.task=reach",
+        "experiment.num_eval_episodes=6",
+        "experiment.eval_slots_per_task=3",
+    ]
+    config = load_config([*words, "experiment.protocol=held-out", "env.horizon=2", "setup.seed=4"])
+    trained = load_config([*words, "env.horizon=2", "setup.seed=4"])
+    goals = build_evaluator(trained).env.task_goals[0]  # type: ignore[attr-defined]
+    seen = []
+    for _ in range(2):  # and every evaluation has the same ones
+        evaluator = build_evaluator(config)
+        assert evaluator.protocol.success == "any"
+        env = evaluator.env
+        env.reset(seed=env.seed)
+        first = [env.simulator.slots["goal"][slot, :6].copy() for slot in range(3)]  # type: ignore[attr-defined]
+        env.reset()
+        seen.append(np.stack([*first, *(env.simulator.slots["goal"][slot, :6].copy() for slot in range(3))]))  # type: ignore[attr-defined]
+    assert np.array_equal(*seen)
+    assert len({row.tobytes() for row in seen[0]}) == 6
+    distance = np.abs(seen[0][:, None] - goals[None]).max(-1)
+    assert distance.min() > 1e-4
+    with pytest.raises(ConfigError, match="needs Meta-World"):
+        load_config(["env=point", "experiment.protocol=held-out"])
+
+
+def test_an_evaluation_may_choose_which_of_distrals_policies_acts(tmp_path: Path) -> None:
+    small = ["agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "replay_buffer.batch_size=6"]
+    short = ["experiment.num_train_steps=60", "experiment.init_steps=20", "experiment.num_eval_episodes=2"]
+    quiet = ["experiment.eval_freq=0", "logger.console=none", "logger.use_tb=false"]
+    config = load_config(["env=point", "agent=distral", *small, *short, *quiet])
+    run = Run(tmp_path)
+    run.create(config)
+    Experiment(config, run).train()
+    files = {}
+    for word in ("task", "common"):
+        result = evaluate(run.path, [f"agent.distral.act={word}"], say=lambda text: None)[1]
+        assert result["agent"] == {"distral.act": word}
+        files[word] = result["return"]
+    assert files["task"] != files["common"]
+    with pytest.raises(ConfigError, match=r"agent.distral.act"):
+        evaluate(run.path, ["agent.distral.alpha=3"])

@@ -8,12 +8,18 @@ import pytest
 import torch
 
 from medley.gradients.combiners import combiner_names
+from medley.nn.trunks import trunk_names
 from medley.training.lanes import split
 from medley.training.stacking import stack_trace
 from tests.training.test_graphs import follow, trace_from_here
 from tests.training.updates import largest_gap, make_seed
 
-METHODS: list[dict[str, Any]] = [{"gradients": name} for name in combiner_names()] + [{"task_weights": "temperature"}]
+METHODS: list[dict[str, Any]] = [
+    *({"gradients": name} for name in combiner_names()),
+    *({"trunk": name} for name in trunk_names() if name not in ("shared", "disjoint")),
+    {"trunk": "paco", "gradients": "pcgrad"},
+    {"task_weights": "temperature"},
+]
 
 
 @pytest.mark.parametrize("changes", METHODS, ids=str)

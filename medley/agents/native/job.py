@@ -23,8 +23,6 @@ JOB = np.dtype(
         # Where rows come from: a batch, or the rings of replay.
         ("ring", _I),  # 1: the latter
         ("capacity", _I),
-        ("size", _I),
-        ("written", _I),
         ("slots", _I),
         ("n_step", _I),
         ("gamma", _F),
@@ -37,6 +35,8 @@ JOB = np.dtype(
         ("from_terminated", _I),
         ("from_ended", _I),
         ("reward_factor", _I),  # [tasks]
+        ("sizes", _I),  # [tasks]: rows that can be sampled
+        ("written", _I),  # [tasks]: rows ever written
         # Networks: address and number of their layers.
         ("actor", _I, 2),
         ("actor_next", _I, 2),  # the same weights, other values

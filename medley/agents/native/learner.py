@@ -34,6 +34,8 @@ def native_sac(agent: SAC, threads: int) -> NativeSAC | str:
         return f"the agent is on {agent.log_alpha.device}, and compiled updates are for CPUs"
     if list(agent.task_input.parameters()):
         return f"agent.task_input={task_input_kind(agent.options)} is not compiled"
+    if agent.options.log_alpha_bounds is not None:
+        return "agent.log_alpha_bounds is not compiled"
     if agent.options.task_weights != "none":
         return f"agent.task_weights={agent.options.task_weights} is not compiled"
     if type(agent.combine_actor) is not Mean or type(agent.combine_critic) is not Mean:
@@ -104,12 +106,11 @@ class NativeSAC:
                 job[f"from_{name}"] = replay.rows[name].data_ptr()
             job["ring"], job["capacity"], job["slots"] = 1, replay.capacity, replay.slots
             job["n_step"], job["gamma"] = replay.n_step, replay.discount
-            memory.weight.fill_(1.0)
-        job["size"], job["written"], job["reward_factor"] = replay.size, replay.written, reward_factor.data_ptr()
-        places, *tasks = replay.draw(per_task)
-        memory.uniform.copy_(places)
-        if tasks:
-            memory.weight.copy_(replay.shares(tasks[0]))
+            job["sizes"], job["written"] = replay.sizes.data_ptr(), replay.written_rows.data_ptr()
+        job["reward_factor"] = reward_factor.data_ptr()
+        drawn = replay.draw(per_task)
+        memory.uniform.copy_(drawn[0])
+        memory.weight.copy_(replay.weights(drawn))
         return self._run(memory, phase)
 
     def _for_batch(self, per_task: int) -> Memory:

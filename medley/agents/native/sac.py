@@ -65,11 +65,11 @@ def _read_row(j: Any, row: int) -> None:
         discount[row] = floats(j.from_discount, j.rows)[row]
     else:
         base = task * j.capacity
-        index = min(int(doubles(j.uniform, j.rows)[row] * j.size), j.capacity - 1)
+        index = min(int(doubles(j.uniform, j.rows)[row] * doubles(j.sizes, j.tasks)[task]), j.capacity - 1)
         at = last = base + index
         count = j.tasks * j.capacity
         rewards, ended = floats(j.from_reward, count), flags(j.from_ended, count)
-        after = (j.written - 1 - index) % j.capacity  # rows written after this one
+        after = (longs(j.written, j.tasks)[task] - 1 - index) % j.capacity  # rows written after this one
         total, factor = rewards[at], j.gamma
         for k in range(1, j.n_step):
             if ended[last] or after < k * j.slots:

@@ -1,0 +1,117 @@
+"""mtrl's names for what medley calls trunk, task input and temperature per task, and their translation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from medley.config.options import opt
+from medley.errors import ConfigError, closest
+
+if TYPE_CHECKING:
+    from medley.agents.sac_options import SACConfig
+
+ENCODERS = ("identity", "feedforward", "film", "moe")
+
+
+@dataclass
+class PretrainedConfig:
+    should_use: bool = opt(False, "true: encode the vectors of `path_to_load_from`, not learned ones")
+    path_to_load_from: str | None = opt(None, "same as agent.task_vectors")
+
+
+@dataclass
+class TaskEncoderModelConfig:
+    pretrained_embedding_cfg: PretrainedConfig = opt(PretrainedConfig(), "")
+
+
+@dataclass
+class TaskEncoderConfig:
+    embedding_dim: int = opt(50, "numbers in a task's embedding")
+    hidden_dim: int = opt(50, "units per hidden layer of the task encoder")
+    num_layers: int = opt(2, "hidden layers of the task encoder")
+    output_dim: int = opt(50, "numbers the networks get per task")
+    model_cfg: TaskEncoderModelConfig = opt(TaskEncoderModelConfig(), "")
+
+
+@dataclass
+class SoftModularizationConfig:
+    should_use: bool = opt(False, "true: same as agent.trunk=soft_modules")
+    mode: str = opt("soft_modularization", "the only mode there is")
+    num_experts: int = opt(2, "same as agent.soft_modules.modules, if `should_use`")
+
+
+@dataclass
+class ConditioningConfig:
+    should_condition_model_on_task_info: bool | None = opt(None, "accepted: the trunk decides")
+    should_condition_encoder_on_task_info: bool | None = opt(None, "accepted: the trunk decides")
+    should_concatenate_task_info_with_encoder: bool | None = opt(None, "accepted: the trunk decides")
+    moe_cfg: SoftModularizationConfig = opt(SoftModularizationConfig(), "")
+
+
+@dataclass
+class MultitaskConfig:
+    """null leaves things as they are."""
+
+    num_envs: int | None = opt(None, "number of tasks; must agree with the env")
+    should_use_disentangled_alpha: bool | None = opt(None, "same as agent.alpha_per_task")
+    should_use_task_encoder: bool | None = opt(None, "true: same as agent.task_input=encoder")
+    should_use_multi_head_policy: bool | None = opt(None, "true: same as agent.trunk=multi_head")
+    should_use_disjoint_policy: bool | None = opt(None, "true, with multi-head: same as agent.trunk=disjoint")
+    task_encoder_cfg: TaskEncoderConfig = opt(TaskEncoderConfig(), "")
+    actor_cfg: ConditioningConfig = opt(ConditioningConfig(), "")
+
+
+@dataclass
+class ModeConfig:
+    mode: str = opt("attention", "same as agent.care.mode, with type_to_select=moe")
+
+
+@dataclass
+class MixtureOfEncodersConfig:
+    num_experts: int | None = opt(None, "same as agent.care.experts, with type_to_select=moe")
+    task_id_to_encoder_id_cfg: ModeConfig = opt(ModeConfig(), "")
+
+
+@dataclass
+class EncoderConfig:
+    type_to_select: str | None = opt(
+        None, "identity, feedforward: the trunk as it is | film: agent.trunk=film | moe: agent.trunk=care"
+    )
+    moe: MixtureOfEncodersConfig = opt(MixtureOfEncodersConfig(), "")
+
+
+def translate(options: SACConfig, tasks: int) -> None:
+    """Write into medley's own options what mtrl's say."""
+    flags, encoder = options.multitask, options.encoder
+    if flags.num_envs is not None and flags.num_envs != tasks:
+        raise ConfigError(f"agent.multitask.num_envs={flags.num_envs}, but the env has {tasks} tasks: leave it out.")
+    if flags.should_use_disjoint_policy and flags.should_use_multi_head_policy is False:
+        raise ConfigError("agent.multitask.should_use_disjoint_policy needs should_use_multi_head_policy=True.")
+    if encoder.type_to_select not in (None, *ENCODERS):
+        near = closest(str(encoder.type_to_select), ENCODERS)
+        raise ConfigError(f"agent.encoder.type_to_select={encoder.type_to_select!r} does not exist.{near}")
+    if flags.should_use_disentangled_alpha is not None:
+        options.alpha_per_task = flags.should_use_disentangled_alpha
+    if flags.should_use_task_encoder:
+        options.task_input = "encoder"
+    if flags.should_use_disjoint_policy:
+        options.trunk = "disjoint"
+    elif flags.should_use_multi_head_policy:
+        options.trunk = "multi_head"
+    elif flags.actor_cfg.moe_cfg.should_use:
+        options.trunk, options.soft_modules.modules = "soft_modules", flags.actor_cfg.moe_cfg.num_experts
+    elif encoder.type_to_select == "film":
+        options.trunk = "film"
+    elif encoder.type_to_select == "moe":
+        options.trunk = "care"
+        options.care.mode = encoder.moe.task_id_to_encoder_id_cfg.mode
+        options.care.experts = encoder.moe.num_experts
+    pretrained = flags.task_encoder_cfg.model_cfg.pretrained_embedding_cfg
+    if pretrained.should_use:
+        if pretrained.path_to_load_from is None:
+            raise ConfigError(
+                "agent.multitask.task_encoder_cfg.model_cfg.pretrained_embedding_cfg.should_use=true needs "
+                "path_to_load_from: a JSON file {task: [numbers]}."
+            )
+        options.task_vectors = pretrained.path_to_load_from

@@ -1,0 +1,1 @@
+"""Several methods under one protocol: what `medley compare` does."""
