@@ -179,6 +179,17 @@ def test_collector_evaluator_learner_and_checkpoint_have_the_same_masks(tmp_path
     assert versions[-1] > versions[0] >= 0
 
 
+def test_the_store_hears_of_successes() -> None:
+    """Straight to the goal of the first task, whichever task it is: that task alone succeeds."""
+    parts = build(load_config(SMALL))
+    goal = torch.tensor([0.7, 0.0])
+    chunk, episodes = parts.collector.collect(lambda obs, noise: (goal - obs[..., :2]) * 5, 80, "policy", 0)
+    assert [e.success for e in episodes] == [True, False, False] * 2
+    parts.agent.observe(chunk, 0)
+    assert isinstance(parts.agent, MUST)
+    assert parts.agent.makers.store.succeeded.tolist() == [True, False, False]
+
+
 def rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
 
