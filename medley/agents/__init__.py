@@ -1,3 +1,3 @@
 """Algorithms, one file each; importing this package makes all of them known by name."""
 
-from medley.agents import brc, distral, paco, sac  # noqa: F401
+from medley.agents import brc, distral, must, paco, sac  # noqa: F401

@@ -16,7 +16,7 @@ from medley.config.options import opt
 from medley.errors import ConfigError, closest
 
 if TYPE_CHECKING:
-    from medley.replay.ring import Replay
+    from medley.replay.ring import Replay, Step
 
 Metrics = dict[str, Tensor]
 
@@ -41,6 +41,8 @@ class Spaces:
     obs_dim: int
     action_dim: int
     action_mask: npt.NDArray[np.bool_] = field(repr=False)
+    horizon: int = 500  # steps of the longest episode
+    slots: int = 1  # per task
 
 
 @dataclass
@@ -140,8 +142,12 @@ class Agent(ABC):
     def phase(self, update: int) -> str:
         return "all"
 
-    def observe(self, obs: npt.NDArray[Any]) -> None:  # noqa: B027
-        """Observations [steps, tasks, slots, dim] that were just collected, once each; between two chunks."""
+    def is_eager(self, phase: str) -> bool:
+        """Whether updates of this phase stay out of captured graphs: it is rare, or reads what no graph can."""
+        return False
+
+    def observe(self, chunk: Sequence[Step], updates: int) -> None:  # noqa: B027  (most learn from replay alone)
+        """What was collected, in order, once it is in replay; `updates` have been done so far. Between two chunks."""
 
     def anneal(self, share: float) -> None:  # noqa: B027
         """This share of the run is over; between two chunks."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -30,6 +30,9 @@ from medley.nn.obs_norm import ObsNorm
 from medley.nn.optimizer import Optimizer
 from medley.nn.squashed_gaussian import bound_log_std, sample
 from medley.nn.trunks import Shape, Trunk, forward_beside, make_trunk
+
+if TYPE_CHECKING:
+    from medley.replay.ring import Step
 
 ACTOR_TOO = ("all", "no_target")  # phases that train the actor
 
@@ -332,9 +335,10 @@ class SAC(Agent):
 
     # ---- between chunks
 
-    def observe(self, obs: npt.NDArray[Any]) -> None:
+    def observe(self, chunk: Sequence[Step], updates: int) -> None:
         if self.obs_norm is not None:
-            self.obs_norm.observe(obs)
+            seen = [one.obs if one.active is None else one.obs[one.active] for one in chunk]
+            self.obs_norm.observe(np.concatenate([obs.reshape(-1, obs.shape[-1]) for obs in seen]))
 
     def anneal(self, share: float) -> None:
         for optimizer in self.optimizers.values():

@@ -116,6 +116,8 @@ def check(options: SACConfig, tasks: int) -> None:
             f"agent.gradients={options.gradients} needs the gradient of every task by itself, and the batch norm of "
             f"agent.trunk={options.trunk} mixes the tasks of a batch: use mean or famo, or another trunk."
         )
+    if options.trunk == "must" and not hasattr(options, "must"):
+        raise ConfigError("agent.trunk=must needs somebody to make masks: agent=must.")
     if options.task_vectors is not None and kind != "encoder":
         raise ConfigError("agent.task_vectors needs agent.task_input=encoder.")
     if options.task_weights == "temperature" and not options.alpha_per_task:

@@ -1,3 +1,3 @@
 """Building blocks and trunks; importing this package makes all trunks known by name."""
 
-from medley.nn import bronet, film, flashsac, mixture, moore, paco, simba_v2, soft_modules, t3s  # noqa: F401
+from medley.nn import bronet, film, flashsac, mixture, moore, must, paco, simba_v2, soft_modules, t3s  # noqa: F401

@@ -31,6 +31,7 @@ class Step:
     terminated: Array
     ended: Array
     active: Array | None = None
+    success: Array | None = None  # of the episodes that ended in it; not kept in replay
 
 
 class Replay:

@@ -14,6 +14,7 @@ from medley.reporting.alignment import Aligned, align
 from medley.reporting.comparison import differences_section, methods_section
 from medley.reporting.curves import learning_curve, task_curves
 from medley.reporting.losses import training_curves
+from medley.reporting.masks import mask_picture
 from medley.reporting.run_files import Video
 from medley.reporting.runs import RunData, RunGroup, find_runs, group_runs
 from medley.reporting.tables import comparison_table, final_table, group_table, interval
@@ -86,6 +87,7 @@ def _report(runs: list[RunData], groups: list[RunGroup], notes: Sequence[str], f
     training = training_curves(groups, folder / "training")
     if training:
         body += ["<h2>Training</h2>", page.figure(training, "losses, temperature and rewards over steps")]
+    body += _masks(groups, folder)
     body += _videos(groups)
     body += ["<h2>What was run</h2>", *_asked(runs)]
     return page.document(title, body)
@@ -140,6 +142,17 @@ def _figures(runs: list[RunData], aligned: Aligned | None) -> str:
     minutes = [run.progress("minutes") for run in runs]
     items.append(("minutes", page.plain(sum(minutes) / len(minutes), 1), "per run" if len(runs) > 1 else ""))
     return page.cards(items)
+
+
+def _masks(groups: list[RunGroup], folder: Path) -> list[str]:
+    """Of every group whose agent has masks."""
+    shown: list[str] = []
+    for index, group in enumerate(groups):
+        picture = mask_picture(group, folder / ("masks" if len(groups) == 1 else f"masks_{index + 1}"))
+        if picture is not None:
+            name = [f"<h3>{escape(group.label)}</h3>"] if len(groups) > 1 else []
+            shown += [*name, page.figure(picture, "how much of a network tasks share, and how alike they are")]
+    return ["<h2>Masks</h2>", *shown] if shown else []
 
 
 def _videos(groups: list[RunGroup]) -> list[str]:

@@ -193,7 +193,7 @@ def spaces_of(env: MultiTaskEnv) -> Spaces:
     observation, action = env.single_observation_space.shape, env.single_action_space.shape
     assert observation is not None
     assert action is not None
-    return Spaces(env.tasks, observation[0], action[0], env.action_mask)
+    return Spaces(env.tasks, observation[0], action[0], env.action_mask, env.horizon, env.slots_per_task)
 
 
 def _streams(seed: int) -> list[int]:

@@ -69,6 +69,7 @@ class Collector:
                     terminated=self._by_task(terminated),
                     ended=self._by_task(ended),
                     active=tasks,
+                    success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
                 )
             )
             if any_ended:

@@ -118,7 +118,7 @@ class Experiment:
         for step in self._chunk:
             p.replay.add(step)
         before, self.step = self.step, self.step + e.collect_steps * p.env.slots_per_task
-        self.upkeep.after(self._chunk, before, self.step)
+        self.upkeep.after(self._chunk, before, self.step, p.learner.updates)
         self.finished += self._ended
         self.episodes_ended += len(self._ended)
         self.scheduler.observe(self._ended)

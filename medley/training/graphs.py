@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -36,11 +37,17 @@ class GraphedUpdates:
                 seed.set_traceable()
 
     def run(self, phases: Sequence[str]) -> None:
-        for start in range(0, len(phases), LONGEST):
-            block = tuple(phases[start : start + LONGEST])
-            if block not in self._graphs:
-                self._graphs[block] = self._capture(block)
-            self._graphs[block].replay()
+        for eager, group in groupby(phases, self.seeds[0].agent.is_eager):
+            own = tuple(group)
+            if eager:
+                for phase in own:
+                    self._one_by_one(phase)
+                continue
+            for start in range(0, len(own), LONGEST):
+                block = own[start : start + LONGEST]
+                if block not in self._graphs:
+                    self._graphs[block] = self._capture(block)
+                self._graphs[block].replay()
 
     def _capture(self, block: tuple[str, ...]) -> torch.cuda.CUDAGraph:
         with self._undone():

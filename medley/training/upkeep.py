@@ -21,13 +21,11 @@ class Upkeep:
         self.budget = config.experiment.num_train_steps
         self.reset_every = config.agent.reset_every or 0
 
-    def after(self, chunk: Sequence[Step], before: int, step: int) -> None:
-        """The chunk that took the counter from `before` to `step` is in replay."""
+    def after(self, chunk: Sequence[Step], before: int, step: int, updates: int) -> None:
+        """The chunk that took the counter from `before` to `step` is in replay; `updates` have been done so far."""
         for one in chunk:
             self.rewards.observe(one.reward, one.terminated, one.ended, one.active)
-        width = chunk[0].obs.shape[-1]
-        seen = [one.obs if one.active is None else one.obs[one.active] for one in chunk]
-        self.agent.observe(np.concatenate([obs.reshape(-1, width) for obs in seen]))
+        self.agent.observe(chunk, updates)
         self.agent.anneal(step / self.budget)
         reset = self.resets(before, step)
         if reset:

@@ -17,6 +17,7 @@ from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig
 from medley.errors import ConfigError
 from tests.agents.test_sac_reference import ACT, MASK, OBS, ROWS, TASKS, Reference, batch
+from tests.training.updates import steps
 
 TRUNKS = ["bronet", "simba_v2", "flashsac"]
 V_MAX, BINS = 3.0, 7
@@ -384,7 +385,7 @@ def test_tasks_in_another_order_learn_the_same(trunk: str) -> None:
 def test_a_reset_is_a_fresh_agent_in_the_same_place(trunk: str) -> None:
     rng = np.random.default_rng(0)
     made = BRC(options(trunk, normalize_obs=True), Spaces(("a", "b", "c"), OBS, ACT, MASK), torch.device("cpu"), 0)
-    made.observe(rng.normal(size=(2, TASKS, 1, OBS)).astype(np.float32))
+    made.observe(steps(rng.normal(size=(2, TASKS, 1, OBS)).astype(np.float32)), 0)
     made.update(batch(rng), "all")
     places = {k: v.data_ptr() for k, v in made._tensors().items()}
     kept = {k: v.clone() for k, v in made.state_dict().items() if k.startswith(("obs_norm", "generator"))}

@@ -21,7 +21,8 @@ OBS, ACT, ROWS = 5, 2, 4
 NAMES = ("reach-v3", "drawer-close-v3", "push-v3", "window-open-v3", "elsewhere")
 MODES = ["attention", "gate", "cluster", "identity", "ensemble"]
 VARIANTS: list[dict[str, Any]] = [
-    *({"trunk": name} for name in trunk_names() if name != "care"),
+    *({"trunk": name} for name in trunk_names() if name not in ("care", "must")),
+    {"trunk": "must", "builder": "must"},
     *({"trunk": "care", "care.mode": mode} for mode in MODES),
     {"trunk": "film", "film.per_channel": True},
     {"trunk": "soft_modules", "soft_modules.layers": 4, "soft_modules.modules": 4, "soft_modules.floor": 0.1},

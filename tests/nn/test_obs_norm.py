@@ -7,7 +7,7 @@ import torch
 
 from medley.nn.obs_norm import LARGEST, ObsNorm
 from medley.nn.optimizer import OptimizerConfig
-from tests.training.updates import ACT, OBS, ROWS, TASKS, make_agent, make_seed
+from tests.training.updates import ACT, OBS, ROWS, TASKS, make_agent, make_seed, steps
 
 CPU = torch.device("cpu")
 
@@ -41,8 +41,8 @@ def test_a_feature_that_never_moved_stays_within_bounds() -> None:
 def test_acting_and_learning_see_the_same_and_policies_carry_it() -> None:
     agent, plain = (make_agent(normalize_obs=on) for on in (True, False))
     for chunk in chunks():
-        agent.observe(chunk)
-        plain.observe(chunk)
+        agent.observe(steps(chunk), 0)
+        plain.observe(steps(chunk), 0)
     assert agent.obs_norm is not None
     obs = torch.from_numpy(chunks()[0][0])
     assert torch.equal(agent.act(obs, None), plain.act(agent.obs_norm(obs), None))
@@ -53,14 +53,14 @@ def test_acting_and_learning_see_the_same_and_policies_carry_it() -> None:
         to.copy_(source)
     assert torch.equal(copy.act(obs, None), agent.act(obs, None))
     copy.load_state_dict(agent.state_dict())
-    copy.observe(chunks()[0])
+    copy.observe(steps(chunks()[0]), 0)
     assert [t.data_ptr() for t in copy.policy_tensors()] == places
     weights = make_agent(seed=5, normalize_obs=True)
     weights.load_weights(agent.state_dict())
     assert torch.equal(weights.act(obs, None), agent.act(obs, None))
 
     seed, raw = make_seed(normalize_obs=True), make_seed()
-    seed.agent.observe(chunks()[0])
+    seed.agent.observe(steps(chunks()[0]), 0)
     batch = raw.replay.sample(ROWS)
     noises = [torch.randn(TASKS, ROWS, ACT) for _ in range(2)]
     got = seed.agent.update(batch, "all", noises)
@@ -72,10 +72,10 @@ def test_acting_and_learning_see_the_same_and_policies_carry_it() -> None:
 
 def test_a_loaded_agent_goes_on_counting_the_same() -> None:
     a, b = (make_agent(normalize_obs=True) for _ in range(2))
-    a.observe(chunks()[0])
+    a.observe(steps(chunks()[0]), 0)
     b.load_state_dict({k: v.clone() for k, v in a.state_dict().items()})
     for agent in (a, b):
-        agent.observe(chunks()[1])
+        agent.observe(steps(chunks()[1]), 0)
     for name, value in a.state_dict().items():
         assert torch.equal(value, b.state_dict()[name]), name
 

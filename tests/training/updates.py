@@ -10,7 +10,7 @@ import torch
 from medley.agents.api import Spaces, agent_kind
 from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig
-from medley.replay.ring import Replay
+from medley.replay.ring import Replay, Step
 from medley.training.rewards import RewardScale
 from medley.training.seed import Seed
 
@@ -32,6 +32,12 @@ def make_agent(device: str = "cpu", seed: int = 0, layers: int = 2, **changes: A
     agent = kind.build(options, spaces, torch.device(device), seed)
     assert isinstance(agent, SAC)
     return agent
+
+
+def steps(obs: np.ndarray) -> list[Step]:
+    """Steps of which only the observations [steps, tasks, slots, dim] matter."""
+    none = np.zeros(obs.shape[1:3])
+    return [Step(obs=one, action=none, reward=none, next_obs=one, terminated=none, ended=none) for one in obs]
 
 
 def make_replay(device: str = "cpu", seed: int = 3, uniform: bool = False, n_step: int = 1) -> Replay:

@@ -22,6 +22,7 @@ class MetaworldConfig(EnvConfig):
     benchmark: str = opt("mt10", "which tasks: mt1, mt10, mt25, mt50 or custom")
     task: str | None = opt(None, "the task of mt1, for example reach or reach-v2")
     tasks: list[str] = opt([], "any tasks by name; overrides the benchmark, each with its mt1 goals")
+    first: int | None = opt(None, "only the first n of these tasks; null: all")
     reward_version: str | None = opt(None, "v1 or v2; null: v2, and v1 for names that end in -v1")
     goals: str = opt("fixed", "fixed: one of the 50 at random; order: in turn; single: the first; fresh: new ones")
     goal_seed: int | None = opt(None, "the benchmark seed that decides the 50 goals; null: the run's seed")
@@ -45,6 +46,10 @@ def check_config(cfg: MetaworldConfig) -> tuple[list[str], list[str]]:
     if cfg.horizon is not None and cfg.horizon < 1:
         raise ConfigError(f"env.horizon must be at least 1, not {cfg.horizon}")
     names, versions = select_tasks(cfg.benchmark, cfg.task, cfg.tasks)
+    if cfg.first is not None:
+        if not 1 <= cfg.first <= len(names):
+            raise ConfigError(f"env.first={cfg.first} must lie between 1 and the number of tasks, {len(names)}.")
+        names, versions = names[: cfg.first], versions[: cfg.first]
     return names, reward_version(cfg.reward_version, versions)
 
 
