@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from medley.agents.actor_critic import steady
 from medley.agents.api import AgentKind, Batch, Metrics, Spaces, register_agent
-from medley.agents.sac import SAC, steady
+from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig, check
 from medley.config.options import opt
 from medley.errors import ConfigError
