@@ -1,8 +1,7 @@
 """`medley bench methods`: what an update of each method costs, relative to plain multi-head SAC.
 
-On MT10 with each method's own networks, batch 1280, sampling included. Method and plain SAC take turns, since a machine
-may be busier in one minute than in the next. On a CPU plain SAC runs by PyTorch here, as the other methods do; by
-compiled code it is about twice as fast.
+On MT10 with each method's own networks (BRC's critic at an eighth of its width), batch 1280, sampling included. Method
+and plain SAC take turns, since a machine may be busier in one minute than in the next. On a CPU both run by PyTorch.
 """
 
 from __future__ import annotations
@@ -26,14 +25,18 @@ METHODS: dict[str, list[str]] = {
     "t3s": ["agent=t3s"],
     "paco": ["agent=paco"],
     "moore": ["agent=moore"],
+    "must": ["agent=must"],
     "distral": ["agent=distral"],
+    "brc 512": ["agent=brc", "agent.critic.hidden_dim=512", "agent.alpha_per_task=false"],
+    "simba_v2": ["agent=simba_v2", "agent.alpha_per_task=false"],
+    "flashsac": ["agent=flashsac", "agent.alpha_per_task=false"],
     "pcgrad": [HEADS, "agent.gradients=pcgrad"],
     "cagrad": [HEADS, "agent.gradients=cagrad"],
     "nash": [HEADS, "agent.gradients=nash"],
     "gradnorm": [HEADS, "agent.gradients=gradnorm"],
     "famo": [HEADS, "agent.gradients=famo"],
 }
-TURNS = 3
+TURNS = 3  # of each side
 
 
 def bench(seconds: float, as_json: bool, options: list[str]) -> list[dict[str, Any]]:
