@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from medley.agents.api import AgentKind, Batch, Metrics, Spaces, register_agent
+from medley.agents.api import AgentKind, Batch, Spaces, register_agent
 from medley.agents.sac import SAC
 from medley.agents.sac_options import SACConfig, check
 from medley.config.options import opt
@@ -67,11 +67,8 @@ class BRC(SAC):
         q = (p * self.atoms).sum(-1)
         return q.amin(0) if self.options.twin == "min" else q.mean(0)
 
-    def update_alpha(self, log_prob: Tensor) -> Metrics:
-        loss = -(self.log_alpha.exp().unsqueeze(1) * (log_prob + self.target_entropy)).mean()
-        (gradient,) = torch.autograd.grad(loss, [self.log_alpha])
-        self.optimizers["alpha"].step([gradient], None)
-        return {"alpha_loss": loss.detach()}
+    def _alpha_loss(self, log_prob: Tensor) -> Tensor:
+        return -(self.log_alpha.exp().unsqueeze(1) * (log_prob + self.target_entropy)).mean()
 
 
 def check_brc(options: BRCConfig, tasks: int) -> None:

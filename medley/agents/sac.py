@@ -119,7 +119,7 @@ class SAC(ActorCritic):
         return losses, {"log_prob": log_prob.detach()}
 
     def update_alpha(self, log_prob: Tensor) -> Metrics:
-        loss = -(self.log_alpha.unsqueeze(1) * (log_prob + self.target_entropy)).mean()
+        loss = self._alpha_loss(log_prob)
         (gradient,) = torch.autograd.grad(loss, [self.log_alpha])
         self.optimizers["alpha"].step([gradient], None)
         if self.options.log_alpha_bounds is not None:
@@ -128,6 +128,9 @@ class SAC(ActorCritic):
         return {"alpha_loss": loss.detach()}
 
     # ---- what an algorithm may do differently
+
+    def _alpha_loss(self, log_prob: Tensor) -> Tensor:
+        return -(self.log_alpha.unsqueeze(1) * (log_prob + self.target_entropy)).mean()
 
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         """What the critic should say of the batch."""

@@ -25,7 +25,7 @@ METHODS: dict[str, list[str]] = {
     "t3s": ["agent=t3s"],
     "paco": ["agent=paco"],
     "moore": ["agent=moore"],
-    "must": ["agent=must"],
+    "must": ["agent=must", "agent.must.update_end=0"],  # between refreshes
     "distral": ["agent=distral"],
     "brc 512": ["agent=brc", "agent.critic.hidden_dim=512", "agent.alpha_per_task=false"],
     "simba_v2": ["agent=simba_v2", "agent.alpha_per_task=false"],

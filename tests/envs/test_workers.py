@@ -244,7 +244,15 @@ while True:
 @pytest.mark.parametrize("hangs", [False, True])
 def test_workers_end_with_their_parent(signum: int, hangs: bool) -> None:
     command = [sys.executable, "-c", PARENT, "3" if hangs else "1000000"]
-    parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+    parent = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        # What runs in the background of a shell is told to ignore Ctrl-C, and hands that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert parent.stdout is not None
     processes = [int(word) for word in parent.stdout.readline().split()]
     assert len(processes) == 2
