@@ -16,9 +16,9 @@ train: $(VENV)/.installed   ## train an agent on three Meta-World tasks; ARGS=".
 
 test: $(VENV)/.dev          ## lint, types and all quick tests
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -m "not long" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -m "not long"
 
-test-all: $(VENV)/.dev      ## the same with the long soaks and sweeps
+test-all: $(VENV)/.dev      ## the same with the long soaks and sweeps, and coverage
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
 

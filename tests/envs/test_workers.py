@@ -254,11 +254,14 @@ def test_workers_end_with_their_parent(signum: int, hangs: bool) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert parent.stdout is not None
-    processes = [int(word) for word in parent.stdout.readline().split()]
-    assert len(processes) == 2
-    time.sleep(0.3)
-    os.killpg(parent.pid, signum)  # as a terminal does it
-    errors = parent.communicate(timeout=30)[1]
+    try:
+        processes = [int(word) for word in parent.stdout.readline().split()]
+        assert len(processes) == 2
+        time.sleep(0.3)
+        os.killpg(parent.pid, signum)  # as a terminal does it
+        errors = parent.communicate(timeout=30)[1]
+    finally:
+        parent.kill()  # in case it did not end
     assert all_gone(processes)
     assert errors.count("Traceback") == (1 if signum == signal.SIGINT else 0)  # the parent's own alone
 

@@ -60,7 +60,7 @@ def delays(learn: float, collect: float, evaluate: float) -> Callable[[], None]:
     [
         pytest.param((0.02, 0.0, 0.0), marks=pytest.mark.long),
         pytest.param((0.0, 0.02, 0.0), marks=pytest.mark.long),
-        (0.0, 0.0, 0.02),
+        pytest.param((0.0, 0.0, 0.02), marks=pytest.mark.long),
         (0.01, 0.01, 0.01),
     ],
     ids=str,

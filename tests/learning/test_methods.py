@@ -20,23 +20,29 @@ TRUNKS = {
 COMBINERS = ["pcgrad", "cagrad", "nash", "gradnorm", "famo"]
 
 
-@pytest.mark.parametrize("gradients", COMBINERS)
+@pytest.mark.parametrize(
+    "gradients", ["pcgrad", *(pytest.param(name, marks=pytest.mark.long) for name in COMBINERS if name != "pcgrad")]
+)
 def test_combiners_solve_point(tmp_path: Path, gradients: str) -> None:
     assert learn(tmp_path, "agent.trunk=multi_head", f"agent.gradients={gradients}") >= SOLVED
 
 
-@pytest.mark.parametrize("trunk", TRUNKS)
+@pytest.mark.parametrize(
+    "trunk", [name if name == "soft_modules" else pytest.param(name, marks=pytest.mark.long) for name in TRUNKS]
+)
 def test_trunks_solve_point(tmp_path: Path, trunk: str) -> None:
     agent = trunk.split()[0]
     steps = 4000 if agent == "paco" else 2500  # tasks start with nearly the same network, and come apart slowly
     assert learn(tmp_path, f"agent={agent}", *TRUNKS[trunk], steps=steps) >= SOLVED
 
 
+@pytest.mark.long
 def test_temperature_weights_solve_point(tmp_path: Path) -> None:
     words = ["agent.trunk=multi_head", "agent.alpha_per_task=true", "agent.task_weights=temperature"]
     assert learn(tmp_path, *words) >= SOLVED
 
 
+@pytest.mark.long
 def test_distral_solves_point(tmp_path: Path) -> None:
     assert learn(tmp_path, "agent=distral", "agent.distral.alpha=0.05", steps=4000) >= SOLVED
 

@@ -17,6 +17,7 @@ def test_must_solves_point(tmp_path: Path) -> None:
     assert learn(tmp_path, *SMALL, *words, steps=4000) >= SOLVED
 
 
+@pytest.mark.long
 def test_must_without_masks_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MUST, "_put", lambda self, masks: None)  # all weights for every task
     assert learn(tmp_path, *SMALL, "agent.must.update_end=0", steps=4000) < SOLVED

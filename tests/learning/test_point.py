@@ -50,7 +50,9 @@ def learn(folder: Path, *words: str, seed: int = 1, steps: int = 2500) -> float:
     return float(experiment.evaluations.made[-1]["success"])
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize(
+    "name", [name if name != "task_encoder" else pytest.param(name, marks=pytest.mark.long) for name in VARIANTS]
+)
 def test_solves_point(tmp_path: Path, name: str) -> None:
     # A disjoint network learns every task from that task's rows alone, so it needs more of them.
     steps = {"disjoint": 5000, "task_encoder": 4000}.get(name, 2500)
@@ -108,7 +110,11 @@ def blind_to_the_task(self: SAC) -> None:
 MUTANTS = [flip_actor_sign, flip_critic_sign, never_update_target, alpha_stuck, blind_to_the_task]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "mutant",
+    [m if m is flip_actor_sign else pytest.param(m, marks=pytest.mark.long) for m in MUTANTS],
+    ids=lambda m: m.__name__,
+)
 def test_a_broken_update_does_not_solve_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[[SAC], None]
 ) -> None:

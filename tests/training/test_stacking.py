@@ -29,7 +29,7 @@ def traceable(seed: int, **changes: Any) -> Seed:
         pytest.param({"trunk": "disjoint"}, marks=pytest.mark.long),
         pytest.param({"grad_clip": 0.01}, marks=pytest.mark.long),
         pytest.param({"n_step": 3}, marks=pytest.mark.long),
-        {"task_input": "encoder"},
+        pytest.param({"task_input": "encoder"}, marks=pytest.mark.long),
         {"alpha_per_task": False, "uniform": True},
     ],
     ids=str,

@@ -45,7 +45,7 @@ def test_each_seed_is_the_seed_alone(alone: Path, tmp_path: Path) -> None:
         assert json.loads((folder_of(tmp_path, seed) / "run.json").read_text())["status"] == "finished"
 
 
-@pytest.mark.parametrize("seed_killed_in", [1, 2])
+@pytest.mark.parametrize("seed_killed_in", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_killed_between_two_folders(alone: Path, tmp_path: Path, seed_killed_in: int) -> None:
     """One folder is a checkpoint ahead of the others: all go on from the last that they share."""
 

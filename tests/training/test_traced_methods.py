@@ -28,7 +28,18 @@ METHODS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("changes", METHODS, ids=str)
+QUICK = [
+    {"gradients": "pcgrad"},
+    {"trunk": "soft_modules"},
+    {"trunk": "moore"},
+    {"trunk": "paco", "gradients": "pcgrad"},
+    {"trunk": "flashsac", "task_input": "one_hot", "layers": 1},
+]
+
+
+@pytest.mark.parametrize(
+    "changes", [m if m in QUICK else pytest.param(m, marks=pytest.mark.long) for m in METHODS], ids=str
+)
 def test_traced(changes: dict[str, Any]) -> None:
     eager, traced = (make_seed(**changes) for _ in range(2))
     module, tensors = trace_from_here(traced)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from medley.envs.metaworld.names import benchmark_tasks
 from medley.envs.metaworld.simulator import Simulator
 from medley.envs.metaworld.tasks import TASKS
 from tests.envs.metaworld.oracle import Oracle
@@ -36,7 +37,11 @@ def test_constants_are_the_package_s(task: str) -> None:
     assert theirs.model_name.endswith(f"/{ours.model}.xml")
 
 
-@pytest.mark.parametrize("task", ALL_TASKS)
+# Every task on its own takes seconds: the quick tests have those of MT10 and a few odd ones.
+QUICK = {*benchmark_tasks("mt10"), "assembly", "hammer", "stick-pull", "basketball", "plate-slide"}
+
+
+@pytest.mark.parametrize("task", [t if t in QUICK else pytest.param(t, marks=pytest.mark.long) for t in ALL_TASKS])
 def test_whole_episodes(task: str) -> None:
     """Random, scripted and mixed actions in turn, each with a goal of its own, in one env and one slot."""
     difference = compare(task, ["random", "scripted", "noisy", "scripted"])
