@@ -46,8 +46,8 @@ def test_networks_start_afresh_when_due_and_replay_stays(tmp_path: Path, monkeyp
     factors: dict[int, float] = {}
     monkeypatch.setattr(x.parts.agent, "reset", lambda seed: (resets.append((x.step, seed)), reset(seed)))
 
-    def watch(chunk: object, before: int, step: int) -> None:
-        after(chunk, before, step)  # type: ignore[arg-type]
+    def watch(chunk: object, before: int, step: int, updates: int) -> None:
+        after(chunk, before, step, updates)  # type: ignore[arg-type]
         factors[step] = float(x.parts.rewards.factor[0, 0])
 
     monkeypatch.setattr(x.upkeep, "after", watch)
