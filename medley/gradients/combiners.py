@@ -6,6 +6,7 @@ task alone (heads, mixing vectors, masks) always get the gradient of the mean. I
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ class Combined(NamedTuple):
     metrics: dict[str, Tensor]
 
 
-class Combiner:
+class Combiner(ABC):
     """Base of all combiners. State lives in tensors that `state` names; they stay where they are."""
 
     needs_positive = False  # whether it only makes sense for losses that cannot be negative
@@ -31,10 +32,11 @@ class Combiner:
     def __init__(self, tasks: int, options: Any, device: torch.device) -> None:
         self.tasks, self.device = tasks, device
 
+    @abstractmethod
     def __call__(self, loss: TaskLoss, inputs: Sequence[Tensor], random: Tensor | None = None) -> Combined:
-        raise NotImplementedError
+        """A gradient for every parameter that `loss` trains."""
 
-    def after_step(self, loss: TaskLoss, inputs: Sequence[Tensor], before: Tensor) -> None:
+    def after_step(self, loss: TaskLoss, inputs: Sequence[Tensor], before: Tensor) -> None:  # noqa: B027
         """Called once the optimiser has stepped; `before` are the losses of the call."""
 
     def random_shape(self) -> tuple[int, ...] | None:

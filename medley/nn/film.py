@@ -13,7 +13,7 @@ from torch import Tensor
 
 from medley.config.options import opt
 from medley.nn.stacked import StackedLinear, init_uniform
-from medley.nn.trunks import Shape, Trunk, flat_rows, hidden_layers, joined, register_trunk
+from medley.nn.trunks import Shape, Trunk, flat_rows, hidden_layers, joined, register_trunk, through
 
 
 @dataclass
@@ -53,10 +53,7 @@ class FiLMTrunk(Trunk):
             h = (1 + pairs[..., i, 0, :]) * h + pairs[..., i, 1, :]
             h = h.flatten(1, 2)
         rest = flat_rows(joined(obs[..., :0], task, action)).expand(h.shape[0], -1, -1)
-        h = torch.cat([h, rest], dim=-1)
-        for layer in self.hidden:
-            h = torch.relu(layer(h))
-        out: Tensor = self.out(h)
+        out = through(self.hidden, self.out, torch.cat([h, rest], dim=-1))
         return out.view(out.shape[0], tasks, rows, out.shape[-1])
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from medley.config.options import opt
 from medley.nn.stacked import StackedLinear, init_uniform, linear_layers
 from medley.nn.task_words import clusters_of
-from medley.nn.trunks import Shape, Trunk, flat_rows, hidden_layers, joined, register_trunk
+from medley.nn.trunks import Shape, Trunk, flat_rows, hidden_layers, joined, register_trunk, through
 
 MODES = ("attention", "gate", "cluster", "identity", "ensemble")
 
@@ -118,10 +118,7 @@ class MixtureTrunk(Trunk):
         assert task is not None
         e = self.encoders(obs) if self.encoders is not None else self._critics[0](obs).detach()
         w = self.weights(task).T[..., None, None]  # [k, T, 1, 1]
-        h = flat_rows(joined((w * e).sum(0), task, action))
-        for layer in self.hidden:
-            h = torch.relu(layer(h))
-        out: Tensor = self.out(h)
+        out = through(self.hidden, self.out, flat_rows(joined((w * e).sum(0), task, action)))
         return out.view(out.shape[0], *obs.shape[:2], out.shape[-1])
 
 

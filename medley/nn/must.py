@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from medley.nn.stacked import StackedLinear, init_uniform
-from medley.nn.trunks import Shape, Trunk, joined, register_trunk
+from medley.nn.trunks import Shape, Trunk, joined, register_trunk, through
 
 
 class MaskedLinear(StackedLinear):
@@ -61,11 +61,7 @@ class MaskedTrunk(Trunk):
         init_uniform(self.out, shape.out_bound, generator)
 
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
-        h = joined(obs, task, action).unsqueeze(0)
-        for layer in self.hidden:
-            h = torch.relu(layer(h))
-        out: Tensor = self.out(h)
-        return out
+        return through(self.hidden, self.out, joined(obs, task, action).unsqueeze(0))
 
     def per_task(self) -> list[str]:
         return [f"{place}.{name}" for place, layer in self._layers() for name in layer.masks()]

@@ -7,6 +7,7 @@ parameters out, and a loss of one task alone gets its slice of them. Their shape
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,15 +41,15 @@ class Shape:
         return self.obs + self.task + self.action
 
 
-class Trunk(nn.Module):
+class Trunk(nn.Module, ABC):
     """Base of all trunks; a subclass fills `forward` and, if it has any, `per_task`."""
 
     task_inputs: tuple[str, ...] = ("one_hot", "encoder", "embedding", "none")  # that make sense; the default first
     mixes_rows = False  # whether `forward` of a row depends on the other rows, as batch norm does; `act` never may
 
+    @abstractmethod
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         """[members, T, b, out] of obs[T, b, .], task[T, .] and action[T, b, .]."""
-        raise NotImplementedError
 
     def act(self, obs: Tensor, task: Tensor | None = None) -> Tensor:
         """`forward` while nothing is learnt."""
@@ -98,6 +99,14 @@ def forward_beside(network: Callable[..., Tensor], inputs: Sequence[Tensor | Non
     return network(both[0], task, *both[1:])[:, :, : obs.shape[1]]
 
 
+def through(hidden: nn.ModuleList, out: nn.Module, h: Tensor) -> Tensor:
+    """Hidden layers with ReLU, then the output layer."""
+    for layer in hidden:
+        h = torch.relu(layer(h))
+    result: Tensor = out(h)
+    return result
+
+
 def names_below(prefix: str, module: nn.Module) -> list[str]:
     return [f"{prefix}.{name}" for name, _ in module.named_parameters()]
 
@@ -120,10 +129,7 @@ class SharedTrunk(Trunk):
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         x = joined(obs, task, action)
         tasks, rows = x.shape[0], x.shape[1]
-        h = flat_rows(x)
-        for layer in self.hidden:
-            h = torch.relu(layer(h))
-        out: Tensor = self.out(h)
+        out = through(self.hidden, self.out, flat_rows(x))
         return out.view(out.shape[0], tasks, rows, out.shape[-1])
 
 
@@ -162,11 +168,7 @@ class DisjointTrunk(Trunk):
         init_uniform(self.out, shape.out_bound, generator)
 
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
-        h = joined(obs, task, action).unsqueeze(0)
-        for layer in self.hidden:
-            h = torch.relu(layer(h))
-        out: Tensor = self.out(h)
-        return out
+        return through(self.hidden, self.out, joined(obs, task, action).unsqueeze(0))
 
     def per_task(self) -> list[str]:
         return [name for name, _ in self.named_parameters()]
