@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,7 @@ TRUNKS = ["bronet", "simba_v2", "flashsac"]
 V_MAX, BINS = 3.0, 7
 
 
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def options(trunk: str = "bronet", **changes: Any) -> BRCConfig:

@@ -7,7 +7,6 @@ members; its Adam, clipping and target average are written out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,12 +22,7 @@ TASKS, ROWS, OBS, ACT = 3, 3, 3, 2
 MASK = np.array([[True, True], [True, False], [True, True]])  # the second task has one action dimension less
 
 
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def options(**changes: Any) -> SACConfig:

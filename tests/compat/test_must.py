@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from medley.config.load import choices, load_config
+from medley.config.load import load_config
 from medley.envs.metaworld.names import benchmark_tasks
 from tests.compat.commands import COMPAT, ROOT, printed_words, start
 
 FOLDER = COMPAT / "must"
 SCRIPTS = FOLDER / "t3s_scripts" / "must" / "mt10"
-HAS_MUST = "must" in choices("agent")
 
 
 def _review(*words: str) -> subprocess.CompletedProcess[str]:
@@ -127,7 +126,6 @@ def test_a_file_of_the_reference(tmp_path: Path) -> None:
         assert name in done.stderr
 
 
-@pytest.mark.skipif(not HAS_MUST, reason="this version has no agent=must")
 def test_the_seeds_command_trains_and_leaves_weights(tmp_path: Path) -> None:
     tiny = [
         *("--num_epochs", "3", "--epoch_frames", "20", "--pretrain_epochs", "1", "--opt_steps", "2"),

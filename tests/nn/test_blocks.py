@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -20,12 +19,7 @@ TASKS, ROWS, OBS, ACT, LABEL = 3, 5, 4, 2, 2
 BLOCKS = ["bronet", "simba_v2", "flashsac"]
 
 
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def make(name: str, actor: bool = False, out: int = 4, depth: int = 2, width: int = 6, stir: float = 0.3) -> Trunk:

@@ -15,6 +15,7 @@ from medley.agents.sac_options import SACConfig
 from medley.agents.sac_options import check as check_options
 from medley.errors import ConfigError
 from medley.gradients.task_loss import TaskLoss
+from medley.nn.squashed_gaussian import sample
 from medley.nn.trunks import mixes_rows, trunk_names
 
 OBS, ACT, ROWS = 5, 2, 4
@@ -176,8 +177,6 @@ def test_a_mixing_vector_in_common_is_not_trained_through_the_critic_by_the_acto
     _, inputs = both(agent)[1]
     obs, noise, weight, alpha, mask = inputs
     gradients, _, _ = agent.actor_loss.plain(inputs)
-    from medley.nn.squashed_gaussian import sample
-
     action, log_prob = sample(*agent._distribution(agent.actor(obs)), noise, mask)
     held = action.detach().requires_grad_()
     q = agent._q(agent.critic, obs, held, None).amin(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -20,11 +19,7 @@ from medley.nn.trunks import Shape
 TASKS, ROWS, OBS, ACT, WIDTH = 3, 5, 4, 2, 6
 
 
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def seeded(seed: int = 0) -> torch.Generator:

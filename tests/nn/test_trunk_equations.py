@@ -11,7 +11,7 @@ from torch import Tensor
 from medley.nn.mixture import MixtureTrunk
 from medley.nn.moore import orthonormal
 from medley.nn.task_words import CLUSTERS, clusters_of
-from tests.nn.test_every_trunk import ACT, OBS, ROWS, make_double
+from tests.nn.test_every_trunk import ACT, OBS, ROWS, make, make_double
 
 TASKS, MEMBERS = 3, 2
 
@@ -178,8 +178,6 @@ def test_paco() -> None:
 
 
 def test_paco_starts_as_an_ordinary_network() -> None:
-    from tests.nn.test_every_trunk import make
-
     critic = make(trunk="paco").critic
     assert torch.allclose(critic.w.sum(-1), torch.ones(1, TASKS))  # type: ignore[union-attr, operator]
     first = critic.layers[0].weight  # type: ignore[union-attr, index]
