@@ -43,6 +43,7 @@ def _die_with_the_parent() -> None:
 
 def _serve(number: int, connection: Connection, memory: int) -> None:
     slots: dict[int, Slot] = {}
+    # Pickles go between a parent and the children it started, over a socket that has no name; none is ever in a file.
     recipes: dict[int, Recipe] = pickle.loads(connection.recv_bytes())
     for row, recipe in recipes.items():
         try:
