@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
     p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
     p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim, workers: slots per task, one or several")
+    p.add_argument("--at-once", type=int, metavar="N", help="methods: how many are prepared side by side")
     p.set_defaults(verb=_bench)
     return parser
 
@@ -237,7 +238,7 @@ def _bench(a: argparse.Namespace) -> int:
     elif a.what == "methods":
         from medley.bench import methods
 
-        methods.bench(seconds=a.seconds, as_json=a.json, options=a.options)
+        methods.bench(seconds=a.seconds, as_json=a.json, options=a.options, at_once=a.at_once)
     elif a.what == "train":
         from medley.bench import train
 

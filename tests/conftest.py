@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+# Whether there is a GPU is asked of the driver: by the usual way, children that a test forks could not use it any more.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 
 
 @pytest.fixture

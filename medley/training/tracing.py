@@ -64,20 +64,33 @@ TILE, PROCESSORS = 64, 132  # of a product that a GPU's processor works on at a 
 
 
 def divide_long_products(module: fx.GraphModule) -> None:
-    """A gradient of weights sums over all rows of the batch, one after another: on a GPU, do parts side by side."""
+    """A product that sums over many rows, one after another, leaves most of a GPU idle: do parts side by side.
+
+    Gradients of weights sum over the batch; inner products of whole gradients over all weights.
+    """
     graph: fx.Graph = module.graph
     for node in list(graph.nodes):
         if node.target not in (aten.mm.default, aten.bmm.default):
             continue
         left, right = (n.meta["val"] for n in node.args)
-        rows, parts = left.shape[-1], 4
         tiles = math.prod(left.shape[:-2]) * -(-left.shape[-2] // TILE) * -(-right.shape[-1] // TILE)
-        if rows < LONG or rows % parts or rows // parts < SHORT or tiles > PROCESSORS:
+        parts = _parts(left.shape[-1], tiles)
+        if parts == 1:
             continue
         with graph.inserting_before(node):
             node.replace_all_uses_with(graph.call_function(_product_in_parts, (*node.args, parts)))
         graph.erase_node(node)
     module.recompile()
+
+
+def _parts(rows: int, tiles: int) -> int:
+    """Into how many parts a sum over `rows` is divided, when the result has so many tiles."""
+    parts = 4
+    if rows < LONG or rows % parts or rows // parts < SHORT or tiles > PROCESSORS:
+        return 1
+    while rows % (2 * parts) == 0 and rows // (2 * parts) >= SHORT and tiles * parts < PROCESSORS:
+        parts *= 2
+    return parts
 
 
 def _product_in_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:

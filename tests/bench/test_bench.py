@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from medley.bench import learner, train, update
+from medley.bench import learner, methods, train, update
 
 SMALL = [
     "env.threads=1",
@@ -71,3 +71,15 @@ def test_updates_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
     assert 0 < result["ms_per_update"] < 1000
     assert (result["seeds"], result["device"], len(result["rounds"])) == (2, "cpu", learner.ROUNDS)
+
+
+def test_a_method_that_cannot_be_prepared_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(methods, "SETTING", ["env=point", "replay_buffer.batch_size=12"])
+    monkeypatch.setattr(methods, "METHODS", {"good": ["agent.trunk=shared"], "bad": ["agent.trunk=none_such"]})
+    small = ["agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "setup.device=cpu"]
+    good, bad = methods.bench(0.05, False, small, at_once=2)
+    assert good["ratio"] > 0
+    assert "none_such" in bad["failure"]
+    assert "bad                  failed" in capsys.readouterr().out
