@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from medley.config.load import load_config
 from medley.errors import ConfigError
