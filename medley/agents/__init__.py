@@ -1,3 +1,14 @@
 """Algorithms, one file each; importing this package makes all of them known by name."""
 
-from medley.agents import brc, distral, must, paco, sac  # noqa: F401
+from medley.agents import (  # noqa: F401
+    brc,
+    deepmdp,
+    distral,
+    drqv2,
+    hipbmdp,
+    must,
+    paco,
+    pixel_sac,
+    sac,
+    sac_ae,
+)

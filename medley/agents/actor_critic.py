@@ -28,13 +28,20 @@ if TYPE_CHECKING:
 
 
 class ActorCritic(Agent):
+    sees_pictures = False
+
     def __init__(self, options: SACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
+        if spaces.image is not None and not self.sees_pictures:
+            raise ConfigError(
+                f"agent={options.name} reads numbers, and this env shows pictures: take agent=sac_ae, drq or drqv2, or "
+                "observations that are numbers (env.observation=states)."
+            )
         self.options, self.spaces = options, spaces
         tasks = len(spaces.tasks)
         init = torch.Generator().manual_seed(seed)  # on the CPU: a seed gives the same start on every device
         self.task_input = make_task_input(options, spaces, init).to(device)
-        self.actor = make_trunk(options.trunk, self._actor_shape(spaces), init).to(device)
-        self.critic = make_trunk(options.trunk, self._critic_shape(spaces), init).to(device)
+        self.actor = self._make_trunk(self._actor_shape(spaces), init).to(device)
+        self.critic = self._make_trunk(self._critic_shape(spaces), init).to(device)
         self.actor.link(self.critic)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         log_alpha = torch.full((tasks if options.alpha_per_task else 1,), options.init_temperature).log()
@@ -54,9 +61,7 @@ class ActorCritic(Agent):
             "target": self.target,
             "task": self.task_input,
         }
-        self.critic_loss = TaskLoss(
-            self._critic_losses, {"critic": self.critic, "task": self.task_input}, ["critic", "task"]
-        )
+        self.critic_loss = TaskLoss(self._critic_losses, *self._critic_networks())
         self.actor_loss = TaskLoss(
             self._actor_losses, {"actor": self.actor, "critic": self.critic, "task": self.task_input}, ["actor"]
         )
@@ -84,6 +89,13 @@ class ActorCritic(Agent):
         """The same for the actor; extras hold `log_prob`."""
 
     # ---- how networks and optimisers are made
+
+    def _make_trunk(self, shape: Shape, generator: torch.Generator) -> Trunk:
+        return make_trunk(self.options.trunk, shape, generator)
+
+    def _critic_networks(self) -> tuple[dict[str, nn.Module], list[str]]:
+        """All networks of the critic's loss, and those that it trains."""
+        return {"critic": self.critic, "task": self.task_input}, ["critic", "task"]
 
     def _actor_shape(self, spaces: Spaces) -> Shape:
         o, z = self.options.actor, self.task_input.width

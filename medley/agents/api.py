@@ -43,6 +43,7 @@ class Spaces:
     action_mask: npt.NDArray[np.bool_] = field(repr=False)
     horizon: int = 500  # steps of the longest episode
     slots: int = 1  # per task
+    image: tuple[int, int, int] | None = None  # channels of a stack, height, width; obs_dim is 0 then
 
 
 @dataclass
@@ -74,7 +75,9 @@ class AgentConfig:
         "null: 128 per task",
     )
     replay_per_task: int = opt(100_000, "transitions kept per task where replay_buffer.capacity is null")
-    updates_per_step: int = opt(1, "updates per step of a task where experiment.updates is null")
+    updates_per_step: float = opt(1, "updates per step of a task where experiment.updates is null")
+    collect_steps: int = opt(1, "steps of every slot per chunk where experiment.collect_steps is null")
+    burst: bool = opt(False, "when learning begins, as many updates at once as there were random steps of a task")
     noise_hold: int = opt(1, "exploration noise stays the same for n steps, n drawn with chances of 1 / n^2 up to this")
 
 

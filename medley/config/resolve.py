@@ -51,8 +51,10 @@ def _fill_replay(config: Config, tasks: int) -> None:
 
 def _fill_experiment(config: Config, tasks: int) -> None:
     e = config.experiment
+    if e.collect_steps is None:
+        e.collect_steps = config.agent.collect_steps
     if e.updates is None:
-        e.updates = e.collect_steps * config.env.slots_per_task * config.agent.updates_per_step
+        e.updates = _whole_updates(config, e.collect_steps * config.env.slots_per_task)
     if config.agent.reset_every is None:
         config.agent.reset_every = max(1, e.num_train_steps // 5) if config.agent.reward_normalization == "ars" else 0
     if e.eval_freq is None:
@@ -73,6 +75,16 @@ def _fill_experiment(config: Config, tasks: int) -> None:
         e.eval_slots_per_task = max(1, min(e.num_eval_episodes, EVAL_SLOTS // tasks))
 
 
+def _whole_updates(config: Config, steps: int) -> int:
+    updates = steps * config.agent.updates_per_step
+    if updates != round(updates):
+        raise ConfigError(
+            f"agent.updates_per_step={config.agent.updates_per_step} does not give a whole number of updates per chunk "
+            f"of {steps} step{'s' * (steps > 1)} of a task: set experiment.collect_steps or experiment.updates."
+        )
+    return round(updates)
+
+
 def _check_numbers(config: Config) -> None:
     e = config.experiment
     for key, value, least in (
@@ -85,6 +97,7 @@ def _check_numbers(config: Config) -> None:
         ("agent.batch_size", config.agent.batch_size, 1),
         ("agent.replay_per_task", config.agent.replay_per_task, 1),
         ("agent.updates_per_step", config.agent.updates_per_step, 0),
+        ("agent.collect_steps", config.agent.collect_steps, 1),
         ("agent.noise_hold", config.agent.noise_hold, 1),
         ("experiment.num_train_steps", e.num_train_steps, 1),
         ("experiment.init_steps", e.init_steps, 1),

@@ -57,7 +57,9 @@ class ExperimentConfig:
     num_train_steps: int = opt(2_000_000, "length of the run in steps: one step is one transition in every task")
     max_minutes: float | None = opt(None, "stop after so many minutes of training, then evaluate and report as usual")
     init_steps: int = opt(4000, "steps taken with uniformly random actions before learning starts")
-    collect_steps: int = opt(1, "steps of every slot per chunk of the loop")
+    collect_steps: int | None = opt(
+        None, "steps of every slot per chunk of the loop; null: as the agent has it, mostly 1"
+    )
     updates: int | None = opt(None, "updates per chunk; null: one per step of a task")
     learner: str = opt(
         "auto",

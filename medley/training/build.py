@@ -86,6 +86,7 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
 
 def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
     agent, device, e = seed.agent, seed.replay.device, config.experiment
+    assert e.collect_steps is not None
     on_gpu = device.type == "cuda"
     overlap = on_gpu if e.overlap is None else e.overlap
     in_background = on_gpu if e.eval_in_background is None else e.eval_in_background

@@ -101,6 +101,7 @@ class Experiment:
         """`collect_steps` steps in every slot, kept until `absorb`."""
         e, p = self.config.experiment, self.parts
         explore = "random" if self.step < e.init_steps else "policy"
+        assert e.collect_steps is not None
         self._chunk, self._ended = [], []
         try:
             for tasks in self.scheduler.rounds(explore == "random"):
@@ -115,6 +116,7 @@ class Experiment:
         """Put the collected chunk into replay; updates are owed for it."""
         e, p = self.config.experiment, self.parts
         assert e.updates is not None
+        assert e.collect_steps is not None
         for step in self._chunk:
             p.replay.add(step)
         before, self.step = self.step, self.step + e.collect_steps * p.env.slots_per_task
@@ -126,6 +128,8 @@ class Experiment:
             p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
         self._chunk, self._ended = [], []
         self.owed = e.updates if self.step >= e.init_steps else 0
+        if before < e.init_steps <= self.step and self.config.agent.burst:
+            self.owed += self.step
 
     def report(self) -> None:
         if self.config.setup.debug.should_enable:
