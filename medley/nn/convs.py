@@ -1,6 +1,7 @@
 """Pictures to numbers and back: the convolutions of SAC+AE and its successors (Yarats et al. 2019).
 
-Convolutions of 3x3 without padding, the first with stride 2; the decoder is their mirror image.
+Convolutions of 3x3 without padding, the first with stride 2; the decoder is their mirror image. All numbers of a pixel
+lie side by side in memory (channels last), and features are in that order: nearly twice as fast as planes of channels.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class Convs(nn.Module):
         return []
 
     def forward(self, pictures: Tensor) -> Tensor:
-        x = pictures.flatten(0, 1).to(self.layers[0].weight.dtype) / 255  # type: ignore[arg-type]
+        x = channels_last(pictures.flatten(0, 1)) * (1 / 255)
         x = x - self.offset if self.offset else x
         for layer in self.layers:
             x = torch.relu(layer(x))
-        return x.reshape(*pictures.shape[:2], -1)
+        return x.movedim(1, -1).reshape(*pictures.shape[:2], -1)
 
 
 class Decoder(nn.Module):
@@ -78,11 +79,17 @@ class Decoder(nn.Module):
         init_orthogonal(self.first, 1.0, generator)
 
     def forward(self, latent: Tensor) -> Tensor:
-        x = torch.relu(self.first(flat_rows(latent))[0]).view(-1, *self.shape)
+        filters, height, width = self.shape
+        x = torch.relu(self.first(flat_rows(latent))[0]).view(-1, height, width, filters).movedim(-1, 1)
         for layer in self.layers[:-1]:
             x = torch.relu(layer(x))
         picture: Tensor = self.layers[-1](x)
         return picture.view(*latent.shape[:2], *picture.shape[1:])
+
+
+def channels_last(pictures: Tensor) -> Tensor:
+    """[N, C, H, W] as it is, but with the channels of a pixel side by side in memory."""
+    return pictures.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
 def init_conv(layer: nn.Module, generator: torch.Generator, delta_orthogonal: bool = True) -> None:
@@ -104,7 +111,7 @@ def init_conv(layer: nn.Module, generator: torch.Generator, delta_orthogonal: bo
 
 def quantised(pictures: Tensor, noise: Tensor) -> Tensor:
     """What a decoder is to draw: 5 bits per pixel, made continuous by noise in [0, 1), about zero."""
-    return torch.floor(pictures.to(noise.dtype) / 8) / 32 + noise / 32 - 0.5
+    return (pictures >> 3) * (1 / 32) + noise * (1 / 32) - 0.5
 
 
 def shifted(pictures: Tensor, places: Tensor, pad: int) -> Tensor:
@@ -119,4 +126,4 @@ def shifted(pictures: Tensor, places: Tensor, pad: int) -> Tensor:
     flat = pictures.flatten(0, 1).movedim(1, -1)  # [N, H, W, C]: a gather then moves whole pixels
     every = torch.arange(flat.shape[0], device=pictures.device)[:, None, None]
     moved = flat[every, rows.flatten(0, 1)[:, :, None], columns.flatten(0, 1)[:, None, :]]
-    return moved.movedim(-1, 1).reshape(pictures.shape)
+    return moved.movedim(-1, 1).view(pictures.shape)

@@ -58,7 +58,7 @@ class Plain:
         x = pictures.double() / 255 - offset
         x = torch.relu(F.conv2d(x, self.p[f"{name}.layers.0.weight"], self.p[f"{name}.layers.0.bias"], stride=2))
         x = torch.relu(F.conv2d(x, self.p[f"{name}.layers.1.weight"], self.p[f"{name}.layers.1.bias"]))
-        return x.flatten(1)
+        return x.movedim(1, -1).flatten(1)
 
     def project(self, features: Tensor, name: str) -> Tensor:
         h = features @ self.p[f"{name}.linear.weight"][0] + self.p[f"{name}.linear.bias"][0, 0]
@@ -79,7 +79,7 @@ class Plain:
     def decode(self, latent: Tensor) -> Tensor:
         x = torch.relu(latent @ self.p["decoder.first.weight"][0] + self.p["decoder.first.bias"][0, 0])
         side = round((x.shape[1] / 8) ** 0.5)
-        x = x.view(-1, 8, side, side)
+        x = x.view(-1, side, side, 8).movedim(-1, 1)
         x = torch.relu(F.conv_transpose2d(x, self.p["decoder.layers.0.weight"], self.p["decoder.layers.0.bias"]))
         weight, bias = self.p["decoder.layers.1.weight"], self.p["decoder.layers.1.bias"]
         return F.conv_transpose2d(x, weight, bias, stride=2, output_padding=1)
