@@ -76,7 +76,7 @@ class Ours:
         assert self.config.replay_buffer.batch_size is not None
         self.batch = self.config.replay_buffer.batch_size
         self.block = 16 if self.parts.device.type == "cuda" else 1
-        self._synchronize = torch.cuda.synchronize if self.parts.device.type == "cuda" else lambda: None
+        self._synchronize: Any = torch.cuda.synchronize if self.parts.device.type == "cuda" else lambda: None
         for step in self.parts.collector.collect(self.parts.acting, FILLED, "random", 0)[0]:
             self.parts.replay.add(step)
 
