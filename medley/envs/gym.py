@@ -15,7 +15,7 @@ import numpy.typing as npt
 from medley.envs.api import Array, stream_seed
 from medley.envs.gym_ids import GymConfig, gym_tasks, recipes
 from medley.envs.replayed import ReplayedEnv, open_slots
-from medley.envs.slots import Broken, Description, Layout
+from medley.envs.slots import Description, Layout
 
 _NO_LIMIT = 2**31 - 1
 
@@ -60,9 +60,7 @@ class GymEnv(ReplayedEnv):
     def render_slot(self, slot: int, width: int = 320, height: int = 240) -> npt.NDArray[np.uint8]:
         if not self.slots.descriptions[slot].renders:
             raise NotImplementedError(f"{self.tasks[self.task_ids[slot]]} cannot be rendered as a picture")
-        picture = self.slots.render(slot, width, height)
-        if isinstance(picture, Broken):
-            raise self._hopeless(picture)
+        picture = self._picture(slot, width, height)
         # Gymnasium's envs choose their own size: take the nearest pixels.
         rows = np.arange(height) * picture.shape[0] // height
         columns = np.arange(width) * picture.shape[1] // width

@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 
 from medley.envs.api import Array, MultiTaskEnv, StepResult
 from medley.envs.slots import RESET, STEP, Broken, LocalSlots, Recipe, Slots
@@ -122,6 +123,16 @@ class ReplayedEnv(MultiTaskEnv):
             again = going & np.isin(slots, blank)
             slots, actions = slots[again], None if actions is None else actions[again]
         raise self._hopeless(broken[0])
+
+    def _picture(self, slot: int, width: int, height: int) -> npt.NDArray[np.uint8]:
+        for _ in range(_ATTEMPTS):
+            picture = self.slots.render(slot, width, height)
+            if not isinstance(picture, Broken):
+                return picture
+            broken = picture
+            self._counted([broken])
+            self._lost[self._replay(broken.slots[self._episode[broken.slots] >= 0])] = True
+        raise self._hopeless(broken)
 
     def _replay(self, slots: Array) -> Array:
         """Begin the episodes of `slots` anew and take the actions they have had; returns those that ended elsewhere."""
