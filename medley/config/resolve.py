@@ -133,7 +133,12 @@ def _check_numbers(config: Config) -> None:
 
 
 def _check_words(config: Config) -> None:
-    for key, name in (("setup.id", config.setup.id), ("agent.name", config.agent.name), ("env.name", config.env.name)):
+    for key, name in (
+        ("setup.id", config.setup.id),
+        ("agent.name", config.agent.name),
+        ("env.name", config.env.name),
+        ("env.folder", config.env.folder),
+    ):
         if name is not None and (name in ("", ".", "..") or "/" in name or "\0" in name):
             raise ConfigError(f"{key}={name!r} cannot be the name of a folder.")
     for key, value, known in (

@@ -16,6 +16,7 @@ class EnvConfig:
     """Options every environment has. An env's own options extend this class, beside the env."""
 
     name: str = opt("", "name of the environment, the first part of the run folder")
+    folder: str | None = opt(None, "first part of the run folder; null: the name")
     builder: str = opt("", "which kind of environment this is (see `medley list envs`)")
     setup: str = opt("", "the setup that suits this env when none is asked for")
     missing: str | None = opt(None, "set on names that this version does not have yet: what they need")

@@ -176,7 +176,13 @@ def default_path(config: Config) -> Path:
     """runs/<env>/<config name>/seed_<i>, unless setup.save_dir says otherwise."""
     if config.setup.save_dir is not None:
         return Path(config.setup.save_dir)
-    return Path(config.setup.base_path, "runs", config.env.name, config_name(config), f"seed_{config.setup.seed}")
+    return Path(
+        config.setup.base_path,
+        "runs",
+        config.env.folder or config.env.name,
+        config_name(config),
+        f"seed_{config.setup.seed}",
+    )
 
 
 def config_name(config: Config) -> str:
