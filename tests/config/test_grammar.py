@@ -115,7 +115,7 @@ def test_every_setup_selects_its_parts(name: str) -> None:
     assert config.setup.setup == name
     assert config.metrics.train == read_choice("metrics", name)["train"]
     hipbmdp = name == "hipbmdp"
-    assert ("success" not in config.metrics.eval) == (name in ("hipbmdp", "gym"))
+    assert ("success" not in config.metrics.eval) == (name in ("hipbmdp", "gym", "dmc"))
     assert (config.agent.optimizers.alpha.beta1 == 0.5) == hipbmdp
     width = {"hipbmdp": 1024, "metaworld": 400, "point": 64, "quick": 256, "gym": 256}[name]
     assert config.agent.actor.hidden_dim == config.agent.critic.hidden_dim == width
@@ -285,7 +285,8 @@ def test_a_resolved_config_goes_through_a_dict_unchanged(words: str) -> None:
 def test_every_option_has_a_meaning() -> None:
     names = []
     for env in env_kinds():
-        words = ["env=metaworld-mt10"] if env == "metaworld" else [f"env={env}"]
+        named = {"metaworld": "metaworld-mt10", "dmc": "dmc-multi", "hipbmdp": "hipbmdp-finger-size"}
+        words = [f"env={named.get(env, env)}"]
         for name, _, meaning in describe(type(load_config(words))):
             assert meaning.strip(), f"{name} has no meaning"
             names.append(name)
