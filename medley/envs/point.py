@@ -67,15 +67,11 @@ class PointEnv(MultiTaskEnv):
         image_size: int | None = None,
         frame_stack: int = 3,
     ) -> None:
-        # Position within the unit box; velocity scaled to the same range.
-        space = gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
-        if image_size is not None:
-            space = gym.spaces.Box(0, 255, (3 * frame_stack, image_size, image_size), np.uint8)
-            self.frame_channels = 3
+        self.frame_channels = None if image_size is None else 3
         super().__init__(
             point_tasks(PointConfig(num_tasks=num_tasks, image_size=image_size, frame_stack=frame_stack)),
             slots_per_task,
-            space,
+            _space(image_size, frame_stack),
             gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
             horizon,
             seed,
@@ -90,10 +86,8 @@ class PointEnv(MultiTaskEnv):
     def _observe(self, slots: Array, first: bool = False) -> Array:
         if self._pictures is not None:
             frame = self._pictures.draw(slots, self._position[slots])
-            repeats = self._obs.shape[1] // 3
-            return (
-                np.tile(frame, (1, repeats, 1, 1)) if first else np.concatenate([self._obs[slots, 3:], frame], axis=1)
-            )
+            before = np.tile(frame, (1, self._obs.shape[1] // 3, 1, 1)) if first else self._obs[slots]
+            return np.concatenate([before[:, 3:], frame], axis=1)
         velocity = np.clip(self._velocity[slots] / MAX_SPEED, -1.0, 1.0)
         return np.concatenate([self._position[slots], velocity], axis=1).astype(np.float32)
 
@@ -152,6 +146,12 @@ def build_point(cfg: PointConfig, slots_per_task: int, seed: int, evaluation: bo
         cfg.image_size,
         cfg.frame_stack,
     )
+
+
+def _space(image_size: int | None, frame_stack: int) -> gym.spaces.Box:
+    if image_size is None:  # position within the unit box; velocity scaled to the same range
+        return gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
+    return gym.spaces.Box(0, 255, (3 * frame_stack, image_size, image_size), np.uint8)
 
 
 class _Pictures:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from medley.errors import MedleyError
@@ -43,8 +42,7 @@ def record(run: Run) -> None:
     env = policy.make_env()
 
     def act(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        rows = np.asarray(obs, dtype=np.float32).reshape(len(env.tasks), 1, -1)
-        return policy.act(rows).reshape(env.num_envs, -1)
+        return policy.act(obs.reshape(len(env.tasks), 1, *obs.shape[1:])).reshape(env.num_envs, -1)
 
     try:
         video.record_videos(env, act, run.path / "video", run.info().get("step", 0))
