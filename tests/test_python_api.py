@@ -39,7 +39,7 @@ def test_load_and_act(result: medley.Result) -> None:
         policy.act(np.zeros(4))
     with pytest.raises(ConfigError, match="'north'"):
         policy.act(np.zeros(4), task="nort")
-    with pytest.raises(ValueError, match=r"trained on \(4,\)"):
+    with pytest.raises(ValueError, match="trained on 4"):
         policy.act(np.zeros(5), task=0)
 
 

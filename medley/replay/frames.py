@@ -151,9 +151,9 @@ class FrameReplay(ReplayBase):
             ring[lane[:, 0].long(), row[:, 0].long()] = (part if ring.ndim == 3 else part[:, 0]).to(ring.dtype)
 
     def _add_starts(self, lanes: Array) -> None:
-        """The newest transition is the n-th of a sum: that sum can be drawn from now on."""
+        """The newest transition is the n-th of a sum: that sum can be drawn from now on. (Where replay did not see the
+        episode begin, it may have begun before the first transition: `_forget` leaves that out.)"""
         assert self._numbers is not None
-        lanes = lanes[self._high[lanes] >= self.n_step]  # or there are frames from before the first transition
         number, at = self._high[lanes] - self.n_step, (lanes, self._start_high[lanes] % self.room)
         self._numbers[at] = number
         self._write(*at, {"start": number % self.room})
