@@ -129,10 +129,23 @@ class ActorCritic(Agent):
 
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         with torch.no_grad():
-            mean, log_std = self._distribution(self.actor.act(self._seen(obs), self._task()))
-            if noise is None:
-                return torch.tanh(mean) * self.action_mask
-            return sample(mean, log_std, noise, self.action_mask)[0]
+            return self._act(self._seen(obs), self._task(), noise, self.action_mask)
+
+    def act_unseen(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+        if self.actor.per_task():
+            raise ConfigError(f"agent.trunk={self.options.trunk} has parts of its own for every task, none for others.")
+        with torch.no_grad():
+            z, mask = self._task(), self.action_mask.amax(0, keepdim=True)
+            z = None if z is None else self._unseen_task(z).expand(obs.shape[0], -1)
+            return self._act(self._seen(obs), z, noise, mask)
+
+    def _act(self, seen: Tensor, z: Tensor | None, noise: Tensor | None, mask: Tensor) -> Tensor:
+        mean, log_std = self._distribution(self.actor.act(seen, z))
+        return torch.tanh(mean) * mask if noise is None else sample(mean, log_std, noise, mask)[0]
+
+    def _unseen_task(self, z: Tensor) -> Tensor:
+        """A label for tasks that were not trained, from the labels of those that were."""
+        return z.mean(0)
 
     def policy_tensors(self) -> list[Tensor]:
         norm = [] if self.obs_norm is None else self.obs_norm.acting_tensors()

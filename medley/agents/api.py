@@ -119,6 +119,10 @@ class Agent(ABC):
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         """Actions [tasks, rows, dim] for obs [tasks, rows, dim]; standard normal noise explores, None does not."""
 
+    def act_unseen(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+        """The same in tasks that were not trained, however many `obs` has."""
+        raise ConfigError(f"{type(self).__name__} cannot act in tasks that it was not trained on.")
+
     @abstractmethod
     def update(self, batch: Batch, phase: str, noise: Sequence[Tensor] | None = None) -> Metrics:
         """One gradient update; metrics are tensors, scalar or one number per task. `noise` is what `draw_noise` gives;

@@ -70,10 +70,9 @@ class DrQV2(PixelSAC):
 
     # ---- acting
 
-    def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
-        with torch.no_grad():
-            mean = self._mean(self.actor.act(self._seen(obs), self._task()))
-            return mean if noise is None else self._inside(mean + self.std * noise) * self.action_mask
+    def _act(self, seen: Tensor, z: Tensor | None, noise: Tensor | None, mask: Tensor) -> Tensor:
+        mean = self._mean(self.actor.act(seen, z), mask)
+        return mean if noise is None else self._inside(mean + self.std * noise) * mask
 
     def policy_tensors(self) -> list[Tensor]:
         return [*super().policy_tensors(), self.std]
@@ -90,8 +89,8 @@ class DrQV2(PixelSAC):
 
     # ---- losses
 
-    def _mean(self, out: Tensor) -> Tensor:
-        return torch.tanh(out[0]) * self.action_mask
+    def _mean(self, out: Tensor, mask: Tensor) -> Tensor:
+        return torch.tanh(out[0]) * mask
 
     def _inside(self, action: Tensor) -> Tensor:
         """Clamped, with the gradient of what was not."""
@@ -102,14 +101,15 @@ class DrQV2(PixelSAC):
         return self._inside(mean + (self.std * noise).clamp(-clip, clip)) * mask
 
     def _next_action(self, batch: Batch, z: Tensor | None, noise: Tensor) -> tuple[Tensor, Tensor]:
-        action = self._tried(self._mean(self.actor(self.convs(batch.next_obs), z)), noise, self.action_mask)
+        mean = self._mean(self.actor(self.convs(batch.next_obs), z), self.action_mask)
+        action = self._tried(mean, noise, self.action_mask)
         return action, torch.zeros_like(batch.reward)
 
     def _actor_losses(
         self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor, *beside: Tensor
     ) -> tuple[Tensor, Extras]:
         z = self._task(detach=True)
-        action = self._tried(torch.tanh(self.actor(obs, z)[0]) * mask, noise, mask)
+        action = self._tried(self._mean(self.actor(obs, z), mask), noise, mask)
         losses = (-self._value(obs, action, z) * weight).mean(-1)
         return losses, {"log_prob": torch.zeros_like(action[..., 0])}
 

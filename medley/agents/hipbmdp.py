@@ -45,6 +45,9 @@ class HiPBMDP(DeepMDP):
         theta: Tensor | None = self.task_input()
         return theta
 
+    def _unseen_task(self, z: Tensor) -> Tensor:
+        return z.mean(0) if self.options.unseen == "mean_train" else torch.zeros_like(z[0])
+
     def _task_optimizers(self) -> Sequence[str]:
         return ("task_encoder",)
 

@@ -181,6 +181,20 @@ def test_gradients_of_tasks_can_be_combined() -> None:
         assert "grad_cos_mean_critic" in metrics or "gradnorm" in name
 
 
+def test_tasks_that_were_not_trained_get_the_mean_theta() -> None:
+    agent = make_agent("hipbmdp", tasks=3)
+    obs = make_batch(2).obs
+    theta = agent.task_input().detach()
+    features = agent.actor.project(agent.convs(obs))
+    out = agent.actor.inner(features, theta.mean(0).expand(2, -1))
+    mean = torch.tanh(out[0].chunk(2, -1)[0])
+    assert torch.allclose(agent.act_unseen(obs, None), mean, atol=1e-6)
+    agent.options.unseen = "zero"
+    assert not torch.allclose(agent.act_unseen(obs, None), mean, atol=1e-6)
+    with pytest.raises(ConfigError, match="multi_head has parts of its own for every task"):
+        make_agent("sac_ae", "agent.trunk=multi_head", tasks=2).act_unseen(obs, None)
+
+
 def test_shifts_are_crops_of_a_padded_picture() -> None:
     pictures = make_batch(2).obs
     places = torch.rand(2, 3, 2)
