@@ -6,6 +6,7 @@ becoming views of the whole, and every operation of the graph is mapped over the
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ class _Mapped(fx.Interpreter):
         rule = _RULES.get(target)
         if rule is not None:
             return rule(*args, **kwargs)
+        if target is aten.view.default:  # convolutions of several seeds lie otherwise in memory than those of one
+            target = torch.reshape
         flat: list[Tensor] = []
 
         def take(x: Any) -> Any:
@@ -113,7 +116,20 @@ def _product(op: Any) -> Callable[..., Tensor]:
     return products
 
 
+def _one_by_one(op: Any) -> Callable[..., Any]:
+    """Seed after seed: for operations that are large enough by themselves, or that mapping does not know."""
+
+    def each(*args: Any, **kwargs: Any) -> Any:
+        seeds = next(len(x) for x in args if isinstance(x, Tensor))
+        results = [op(*(x[i] if isinstance(x, Tensor) else x for x in args), **kwargs) for i in range(seeds)]
+        return tuple(None if own[0] is None else torch.stack(own) for own in zip(*results, strict=True))
+
+    return each
+
+
 _RULES: dict[Any, Callable[..., Any]] = {
+    operator.getitem: operator.getitem,  # of several results
+    aten.convolution_backward.default: _one_by_one(aten.convolution_backward.default),
     **{op: _elementwise(op) for op in (aten.lerp_.Scalar, aten.addcmul_.default)},
     **{op: _product(op) for op in PRODUCTS},
 }
