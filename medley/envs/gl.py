@@ -56,6 +56,8 @@ def prepare_gl() -> str | None:
     MuJoCo chooses its backend once, when it is imported. Where that has happened, its choice is replaced.
     """
     found = find_gl()
+    if found and os.environ.get("PYOPENGL_PLATFORM", found) != found:
+        del os.environ["PYOPENGL_PLATFORM"]  # left over from another backend: MuJoCo refuses to start with it
     if found and not os.environ.get("MUJOCO_GL"):
         os.environ["MUJOCO_GL"] = found
         chosen = sys.modules.get("mujoco.gl_context")
