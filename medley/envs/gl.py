@@ -71,13 +71,14 @@ def is_software(renderer: str) -> bool:
     return re.search("llvmpipe|softpipe|swrast", renderer, re.IGNORECASE) is not None
 
 
-def software_note(renderer: str) -> str | None:
-    """What to tell who is about to draw much with a program."""
+def software_note(renderer: str, fast: bool = False) -> str | None:
+    """What to tell who is about to draw much with a program, unless `fast` is how it is done already."""
     if not is_software(renderer):
         return None
+    hint = "" if fast else " env.render_profile=fast draws several times as many."
     return (
-        f"Pictures are drawn by the CPU ({renderer}). env.render_profile=fast draws several times as many; with an "
-        "NVIDIA card, install its driver's EGL library (Debian or Ubuntu: libnvidia-gl-<version of the driver>)."
+        f"Pictures are drawn by the CPU ({renderer}).{hint} Where there is an NVIDIA card, install its driver's EGL "
+        "library (Debian or Ubuntu: libnvidia-gl-<version of the driver>)."
     )
 
 

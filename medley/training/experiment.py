@@ -47,7 +47,7 @@ class Experiment:
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
         self.log_freq = config.logger.train_freq or min(max(episode, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
-        if note := software_note(self.parts.env.renderer):
+        if note := software_note(self.parts.env.renderer, getattr(config.env, "render_profile", "") == "fast"):
             self.notes.append(note)
         self._speaks = console
         self._chunk: list[Step] = []

@@ -165,6 +165,7 @@ def test_software_is_recognised() -> None:
     assert not gl.is_software("NVIDIA H200/PCIe/SSE2")
     assert gl.software_note("NVIDIA H200/PCIe/SSE2") is None
     assert "render_profile=fast" in (gl.software_note("llvmpipe") or "")
+    assert "render_profile" not in (gl.software_note("llvmpipe", fast=True) or "render_profile")
 
 
 @pytest.mark.long
