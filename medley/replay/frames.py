@@ -274,7 +274,6 @@ class FrameReplay(ReplayBase):
         for lane, high in enumerate(self._high.tolist()):
             number = np.arange(max(0, high - self.room), high)
             found = number[self._age.numpy()[lane, number % self.room] >= self.n_step - 1] - (self.n_step - 1)
-            found = found[found >= max(0, high - self.room)]
             self._numbers[lane, : len(found)], self._start_high[lane] = found, len(found)
         self.rows["start"].copy_(torch.from_numpy(self._numbers % self.room))
 

@@ -27,8 +27,7 @@ def make(tasks: int = 2, slots: int = 2, capacity: int = 24, stack: int = 3, **c
         frame_channels=CHANNELS,
         frame_stack=stack,
         action_dim=ACTIONS,
-        device=torch.device("cpu"),
-        **options,
+        **{"device": torch.device("cpu"), **options},
     )
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from medley.agents.api import Batch
 from medley.errors import MedleyError
 from medley.replay.frame_stores import KINDS
 from medley.replay.frames import FrameReplay
@@ -205,6 +206,47 @@ def test_mean_reward() -> None:
             rewards = [abs(float(row[2])) for row in naive.samples(task)]
             found = float(replay.mean_abs_reward()[task, 0])
             assert found == pytest.approx(np.mean(rewards) if rewards else 0.0, rel=1e-5)
+
+
+# ---- on a GPU
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@gpu
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", ["shorter", "full"])
+def test_a_gpu_gives_the_same_batches(kind: str, mode: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n_step": 3, "nstep_mode": mode}
+    there = make(frames=kind, folder=tmp_path, device=torch.device("cuda"), **options)
+    here, world = make(**options), World(2, 2, 3, 0)
+    assert there.traceable == (kind == "memory")
+    for t in range(50):
+        step = world.step(np.array([True, t % 3 > 0]))
+        here.add(step)
+        there.add(step)
+        drawn = here.draw(9)
+        batch = there.take([d.cuda() for d in drawn])
+        assert batch.obs.is_cuda
+        assert same(here.take(drawn), Batch(**{name: value.cpu() for name, value in vars(batch).items()}))
+
+
+@gpu
+def test_a_captured_sample_sees_what_is_added_later() -> None:
+    replay, world = make(device=torch.device("cuda"), n_step=3), World(2, 2, 3, 0)
+    for _ in range(5):
+        replay.add(world.step())
+    drawn = replay.draw(9)
+    replay.take(drawn)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = replay.take(drawn)
+    for _ in range(40):
+        replay.add(world.step())
+        drawn[0].copy_(replay.draw(9)[0])
+        graph.replay()
+        assert same(captured, replay.take(drawn))
 
 
 # ---- room

@@ -21,6 +21,7 @@ from medley.errors import ConfigError
 from medley.replay.frames import FrameReplay
 from medley.training.build import Parts, build
 from medley.training.experiment import Experiment
+from medley.training.lanes import split
 from medley.training.learner import EagerUpdates
 from medley.training.run import Run
 from medley.training.seed import Seed
@@ -155,7 +156,7 @@ def test_an_update_with_its_sampling_can_be_traced_and_stacked() -> None:
     back()
     module, tensors = trace(seeds[0], "all")
     back()
-    module(*tensors, *seeds[0].draw("all"))
+    split(module)(*tensors, *seeds[0].draw("all"))  # in pieces, as it is compiled
     assert torch.equal(seeds[0].agent.state_dict()["weights"], expected[0])
     back()
     module, tensors = stack_trace(seeds, "all")
@@ -170,6 +171,8 @@ def test_frames_on_the_host_are_learnt_from_eagerly() -> None:
     assert isinstance(parts.learner.runner, EagerUpdates)
     with pytest.raises(ConfigError, match=r"replay_buffer\.frames=memory, not compressed"):
         built("replay_buffer.frames=compressed", "experiment.learner=graph")
+    with pytest.raises(ConfigError, match="not from pictures"):
+        built("experiment.learner=native")
 
 
 def test_options_of_pictures_are_checked() -> None:

@@ -56,7 +56,7 @@ def test_every_task_of_the_suite_has_a_name_and_a_file() -> None:
         assert yaml.safe_load((folder / f"dmc-{task}.yaml").read_text())["tasks"] == [task]
     config = load_config(["env=dmc-ball_in_cup-catch"])
     assert isinstance(config.env, DMCConfig)
-    assert (config.env.name, config.env.observation, config.setup.setup) == ("ball_in_cup_catch", "pixels", "dmc")
+    assert (config.env.folder, config.env.observation, config.setup.setup) == ("ball_in_cup_catch", "pixels", "dmc")
     assert default_path(config).parts[-4:-1] == ("runs", "ball_in_cup_catch", "state_sac")
     swept = load_config(["env=dmc-walker-walk", "env.action_repeat=4"])
     assert default_path(swept).parts[-3:-1] == ("walker_walk", "state_sac_action_repeat-4")
