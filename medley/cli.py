@@ -116,15 +116,18 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "methods", "train", "sim", "workers", "render"],
+        choices=["update", "learner", "methods", "train", "sim", "workers", "render", "pixels"],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
         "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
         "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
         "workers: Python envs in worker processes against AsyncVectorEnv; "
-        "render: dm_control's pictures against env.render_profile=fast",
+        "render: dm_control's pictures against env.render_profile=fast; "
+        "pixels: SAC+AE against the same as people write it from the paper",
     )
-    p.add_argument("options", nargs="*", help="learner, methods, train: options of the run, like env.slots_per_task=8")
+    p.add_argument(
+        "options", nargs="*", help="learner, methods, train, pixels: options of the run, like env.slots_per_task=8"
+    )
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
     p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
@@ -236,6 +239,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import render
 
         render.bench(seconds=a.seconds, as_json=a.json)
+    elif a.what == "pixels":
+        from medley.bench import pixels
+
+        pixels.bench(seconds=a.seconds, as_json=a.json, options=a.options)
     elif a.what == "learner":
         from medley.bench import learner
 

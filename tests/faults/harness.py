@@ -13,6 +13,10 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
+from medley.training.build import build
+from medley.training.checkpoints import Checkpoints
+from medley.training.run import Run
+
 # Wall-clock fields: the only ones that may differ between a run that was disturbed and one that was not.
 WALL_CLOCK = {"duration", "minutes", "started", "command"}
 
@@ -134,8 +138,9 @@ def log_rows(path: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in WALL_CLOCK} for row in rows]
 
 
-def assert_same_run(a: Path, b: Path) -> None:
-    """Weights, optimiser, replay, results and logs, bit for bit."""
+def assert_same_run(a: Path, b: Path, replay: Callable[[Path, int], list[bytes]] | None = None) -> None:
+    """Weights, optimiser, replay, results and logs, bit for bit. `replay` reads a run's replay at a step."""
+    replay = replay or replay_rows
     assert json.loads((a / "results.json").read_text()) == json.loads((b / "results.json").read_text())
     for name in ("train.log", "eval.log"):
         assert log_rows(a / name) == log_rows(b / name), name
@@ -146,8 +151,19 @@ def assert_same_run(a: Path, b: Path) -> None:
         assert x.keys() == y.keys()
         for key in x:
             assert x[key].tobytes() == y[key].tobytes(), f"{name}: {key}"
-    assert replay_rows(a, last) == replay_rows(b, last)
+    assert replay(a, last) == replay(b, last)
     assert not list(a.rglob("*.tmp")), "a draft was left behind"
+
+
+def replay_samples(run: Path, step: int) -> list[bytes]:
+    """Many more samples than there are transitions, from replay as a resumed run would have it."""
+    parts = build(Run(run).config())
+    Checkpoints(run, keep=2).load(run / "checkpoints" / str(step), parts.replay)
+    parts.replay.generator.manual_seed(0)
+    batches = [parts.replay.sample(100) for _ in range(5)]
+    parts.env.close()
+    parts.evaluator.env.close()
+    return [value.numpy().tobytes() for batch in batches for value in vars(batch).values()]
 
 
 def replay_rows(run: Path, step: int) -> list[bytes]:
