@@ -16,7 +16,7 @@ from medley.config.options import opt
 from medley.errors import ConfigError, closest
 
 if TYPE_CHECKING:
-    from medley.replay.ring import Replay, Step
+    from medley.replay.base import ReplayBase, Step
 
 Metrics = dict[str, Tensor]
 
@@ -43,7 +43,8 @@ class Spaces:
     action_mask: npt.NDArray[np.bool_] = field(repr=False)
     horizon: int = 500  # steps of the longest episode
     slots: int = 1  # per task
-    image: tuple[int, int, int] | None = None  # channels of a stack, height, width; obs_dim is 0 then
+    # Where observations are pictures (uint8, channels first): channels of the whole stack, height, width; obs_dim is 0.
+    image: tuple[int, int, int] | None = None
 
 
 @dataclass
@@ -94,7 +95,7 @@ class NativeUpdate(Protocol):
         """One update; the metrics are overwritten by the next."""
         ...
 
-    def update_from(self, replay: Replay, reward_factor: Tensor, per_task: int, phase: str) -> Metrics:
+    def update_from(self, replay: ReplayBase, reward_factor: Tensor, per_task: int, phase: str) -> Metrics:
         """The same on `replay.sample(per_task)`, with rewards times `reward_factor` [tasks, 1]."""
         ...
 

@@ -10,6 +10,8 @@ from medley.agents.api import agent_kind
 from medley.config.schema import Config
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
+from medley.replay.frame_stores import KINDS as FRAME_STORES
+from medley.replay.frames import NSTEP_MODES
 from medley.training.protocols import PROTOCOLS
 from medley.training.return_scales import NORMALIZATIONS
 from medley.training.scheduler import check_scheduler
@@ -136,6 +138,8 @@ def _check_words(config: Config) -> None:
             raise ConfigError(f"{key}={name!r} cannot be the name of a folder.")
     for key, value, known in (
         ("replay_buffer.sampling", config.replay_buffer.sampling, ["stratified", "uniform"]),
+        ("replay_buffer.frames", config.replay_buffer.frames, FRAME_STORES),
+        ("replay_buffer.nstep_mode", config.replay_buffer.nstep_mode, NSTEP_MODES),
         ("setup.precision", config.setup.precision, ["tf32", "fp32", "bf16"]),
         ("experiment.learner", config.experiment.learner, ["auto", "native", "graph", "compiled", "eager"]),
         ("agent.reward_normalization", config.agent.reward_normalization, NORMALIZATIONS),

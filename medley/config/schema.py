@@ -97,6 +97,17 @@ class ReplayConfig:
     capacity: int | None = opt(None, "transitions in all; null: 100,000 per task")
     batch_size: int | None = opt(None, "transitions per update, split equally between tasks; null: 128 per task")
     sampling: str = opt("stratified", "stratified: equal shares of tasks | uniform: random shares")
+    frames: str = opt(
+        "memory",
+        "where pictures are kept: memory (of the training device) | host (CPU memory) | compressed (there, losslessly) "
+        "| disk",
+    )
+    frames_dir: str | None = opt(None, "folder for the nameless file of frames=disk; null: the run folder")
+    nstep_mode: str = opt(
+        "shorter",
+        "pictures, agent.n_step > 1, where an episode has fewer steps left: shorter (sum what there is) | full (never "
+        "start there, as DrQ-v2)",
+    )
 
 
 @dataclass

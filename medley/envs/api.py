@@ -58,6 +58,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 25}
     render_mode = "rgb_array"
+    frame_channels: int | None = None  # channels of one picture where observations are stacks of pictures
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The policy that acts while an agent learns: the agent's own, or a copy that stays as it is until it is refreshed.
 
-Observations, noise and actions are CPU tensors [tasks, rows, dim], wherever the policy runs.
+Observations [tasks, rows, ...], noise and actions [tasks, rows, dim] are CPU tensors, wherever the policy runs.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class CopyOnGPU:
         return c.actions.clone()
 
     def _capture(self, obs: Tensor, noise: Tensor | None) -> _Captured:
-        host_obs = torch.empty(obs.shape, pin_memory=True).copy_(obs)
+        host_obs = torch.empty(obs.shape, dtype=obs.dtype, pin_memory=True).copy_(obs)
         host_noise = None if noise is None else torch.empty(noise.shape, pin_memory=True).copy_(noise)
 
         def run() -> Tensor:

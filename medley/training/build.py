@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +19,8 @@ from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, MedleyError
+from medley.replay.base import ReplayBase
+from medley.replay.frames import FrameReplay
 from medley.replay.ring import Replay
 from medley.training.acting import Acting, CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
 from medley.training.collector import Collector
@@ -26,6 +30,7 @@ from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Update
 from medley.training.protocols import PROTOCOLS
 from medley.training.return_scales import make_rewards
 from medley.training.rewards import RewardScale
+from medley.training.run import default_path
 from medley.training.seed import Seed
 
 
@@ -33,7 +38,7 @@ from medley.training.seed import Seed
 class Parts:
     env: MultiTaskEnv
     agent: Agent
-    replay: Replay
+    replay: ReplayBase
     rewards: RewardScale
     collector: Collector
     learner: Learner
@@ -58,9 +63,7 @@ def build_together(configs: Sequence[Config]) -> list[Parts]:
 
 def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Seed]:
     """What is acted on, and what learns from it."""
-    c = config.replay_buffer
-    assert c.capacity is not None
-    assert c.batch_size is not None
+    assert config.replay_buffer.batch_size is not None
     env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
     spaces = spaces_of(env)
     tasks = len(env.tasks)
@@ -68,20 +71,43 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
     if config.setup.precision == "bf16" and device.type == "cuda":
         agent.reduce_precision()
-    replay = Replay(
-        tasks,
-        env.slots_per_task,
-        c.capacity // tasks,
-        spaces.obs_dim,
-        spaces.action_dim,
-        device,
-        replay_seed,
-        config.agent.n_step,
-        config.agent.discount,
-        c.sampling == "uniform",
-    )
+    replay = _build_replay(config, env, spaces, device, replay_seed)
     rewards = make_rewards(config.agent, tasks, env.slots_per_task, device)
-    return env, Seed(agent, replay, rewards, c.batch_size // tasks)
+    return env, Seed(agent, replay, rewards, config.replay_buffer.batch_size // tasks)
+
+
+def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device, seed: int) -> ReplayBase:
+    """Rows of numbers, or frames where observations are stacks of pictures."""
+    c, tasks = config.replay_buffer, len(env.tasks)
+    assert c.capacity is not None
+    shared: dict[str, Any] = {
+        "tasks": tasks,
+        "slots": env.slots_per_task,
+        "capacity": c.capacity // tasks,
+        "action_dim": spaces.action_dim,
+        "device": device,
+        "seed": seed,
+        "n_step": config.agent.n_step,
+        "discount": config.agent.discount,
+        "uniform": c.sampling == "uniform",
+    }
+    if env.frame_channels is None:
+        for key, value, default in (("frames", c.frames, "memory"), ("nstep_mode", c.nstep_mode, "shorter")):
+            if value != default:
+                raise ConfigError(f"replay_buffer.{key}={value} is for pictures: {config.env.name} gives numbers.")
+        return Replay(obs_dim=spaces.obs_dim, **shared)
+    assert spaces.image is not None
+    channels, *image = spaces.image
+    return FrameReplay(
+        frame_channels=env.frame_channels,
+        image=(image[0], image[1]),
+        frame_stack=channels // env.frame_channels,
+        horizon=env.horizon,
+        nstep_mode=c.nstep_mode,
+        frames=c.frames,
+        folder=default_path(config) if c.frames_dir is None else Path(c.frames_dir),
+        **shared,
+    )
 
 
 def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
@@ -129,6 +155,13 @@ def copy_policy(config: Config, agent: Agent, spaces: Spaces, rows: int, steps: 
 def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
     """Updates as they are fastest on the device, or as `experiment.learner` says: one way for each seed."""
     wanted = config.experiment.learner
+    if not seeds[0].replay.traceable:
+        if wanted in ("graph", "compiled"):
+            raise ConfigError(
+                f"experiment.learner={wanted} needs all frames on the GPU: replay_buffer.frames=memory, "
+                f"not {config.replay_buffer.frames}."
+            )
+        wanted = "eager"
     if seeds[0].replay.device.type == "cuda" and wanted in ("auto", "graph", "compiled"):
         compiled = wanted == "compiled" or (wanted == "auto" and _can_compile())
         return [GraphedUpdates(seeds, compiled)] * len(seeds)
@@ -138,7 +171,7 @@ def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
 
 
 def _cpu_updates(wanted: str, seed: Seed) -> Updates:
-    native = _build_native(wanted, seed.agent)
+    native = _build_native(wanted, seed.agent) if isinstance(seed.replay, Replay) else None
     return EagerUpdates(seed) if native is None else NativeUpdates(seed, native)
 
 
@@ -194,7 +227,11 @@ def spaces_of(env: MultiTaskEnv) -> Spaces:
     observation, action = env.single_observation_space.shape, env.single_action_space.shape
     assert observation is not None
     assert action is not None
-    return Spaces(env.tasks, observation[0], action[0], env.action_mask, env.horizon, env.slots_per_task)
+    rest = action[0], env.action_mask, env.horizon, env.slots_per_task
+    if env.frame_channels is None:
+        return Spaces(env.tasks, observation[0], *rest)
+    channels, height, width = observation
+    return Spaces(env.tasks, 0, *rest, image=(channels, height, width))
 
 
 def _streams(seed: int) -> list[int]:

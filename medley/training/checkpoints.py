@@ -20,7 +20,7 @@ from torch import Tensor
 from medley.errors import DamagedError
 from medley.files import read_json, sha256, sync, write_json
 from medley.replay import segments
-from medley.replay.ring import Replay
+from medley.replay.base import ReplayBase
 
 Array = npt.NDArray[Any]
 FILES = (
@@ -57,7 +57,7 @@ class Checkpoints:
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit())
 
-    def save(self, step: int, snapshot: Snapshot, replay: Replay | None) -> Path:
+    def save(self, step: int, snapshot: Snapshot, replay: ReplayBase | None) -> Path:
         """Written beside, synced, then renamed: whoever looks sees a whole checkpoint or none."""
         final, draft = self.folder / str(step), self.folder / f".{step}.tmp"
         shutil.rmtree(draft, ignore_errors=True)
@@ -112,7 +112,7 @@ class Checkpoints:
         if manifest := read_json(path / "replay.json"):
             segments.verify(self.buffer, manifest)
 
-    def load(self, path: Path, replay: Replay | None) -> Snapshot:
+    def load(self, path: Path, replay: ReplayBase | None) -> Snapshot:
         """Read a verified checkpoint; fills `replay` if one is given and was saved."""
         for step in self.steps():  # what came after is not part of this run any more
             if step > int(path.name):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
-from medley.replay.ring import Step
+from medley.replay.base import Step
 from medley.training.acting import Act
 from medley.training.held_noise import HeldNoise
 
@@ -24,6 +24,11 @@ class Episode(NamedTuple):
     reward: float
     length: int
     success: bool
+
+
+def plain(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Observations as agents and replay want them: pictures as they are, numbers in 32 bits."""
+    return obs if obs.dtype == np.uint8 else obs.astype(np.float32)
 
 
 class Collector:
@@ -46,7 +51,7 @@ class Collector:
         episodes: list[Episode] = []
         drawn = self._draw(steps, explore)
         for i in range(steps):
-            obs = self._by_task(self.obs).astype(np.float32)
+            obs = self._by_task(plain(self.obs))
             if explore == "random":
                 actions = self._within(drawn[i])
             else:
@@ -57,7 +62,10 @@ class Collector:
             next_obs, reward, terminated, truncated, info = self.env.step(rows, active)
             ended = terminated | truncated
             any_ended = bool(ended.any())
-            last_obs = np.where(ended[:, None], info["final_obs"], next_obs) if any_ended else next_obs
+            last_obs = next_obs
+            if any_ended:
+                mask = ended.reshape(-1, *[1] * (next_obs.ndim - 1))
+                last_obs = np.where(mask, info["final_obs"], next_obs)
             self._check("the environment gave a non-finite reward", reward, now)
             self._check("the environment gave a non-finite observation", last_obs, now)
             chunk.append(
@@ -65,7 +73,7 @@ class Collector:
                     obs=obs,
                     action=actions,
                     reward=self._by_task(reward).astype(np.float32),
-                    next_obs=self._by_task(last_obs).astype(np.float32),
+                    next_obs=self._by_task(plain(last_obs)),
                     terminated=self._by_task(terminated),
                     ended=self._by_task(ended),
                     active=tasks,
@@ -96,6 +104,8 @@ class Collector:
 
     def _check(self, what: str, rows: npt.NDArray[Any], step: int) -> None:
         """NaN in, NaN for ever: stop before it reaches replay."""
+        if not np.issubdtype(rows.dtype, np.floating):
+            return
         if not math.isfinite(rows.sum()):  # one cheap reduction; look closer only if it fails
             bad = ~np.isfinite(rows.reshape(len(rows), -1)).all(1)
             if bad.any():

@@ -14,6 +14,7 @@ import torch
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
 from medley.training.acting import Act, Acting
+from medley.training.collector import plain
 from medley.training.protocols import Protocol
 
 
@@ -92,8 +93,8 @@ class Evaluator:
 
     def _actions(self, act: Act, obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         env = self.env
-        rows = torch.from_numpy(obs.reshape(len(env.tasks), env.slots_per_task, -1).astype(np.float32))
-        return np.asarray(act(rows, None).numpy()).reshape(env.num_envs, -1)
+        rows = plain(obs).reshape(len(env.tasks), env.slots_per_task, *obs.shape[1:])
+        return np.asarray(act(torch.from_numpy(rows), None).numpy()).reshape(env.num_envs, -1)
 
 
 def summarise(scores: Sequence[EpisodeScore], tasks: Sequence[str]) -> dict[str, Any]:

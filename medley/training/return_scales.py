@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from medley.agents.api import Agent, AgentConfig
-from medley.replay.ring import Replay
+from medley.replay.base import ReplayBase
 from medley.training.rewards import Array, RewardScale
 
 NORMALIZATIONS = ["none", "ema_std", "return_range", "return_std", "ars"]
@@ -70,7 +70,7 @@ class ReturnRange(_Scale):
             later = reward + self.discount * later
             lowest[task], highest[task] = min(lowest[task], later), max(highest[task], later)
 
-    def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
+    def settle(self, agent: Agent, replay: ReplayBase, afresh: bool) -> None:
         known = np.isfinite(self.stats["highest"])
         largest = np.where(known, np.maximum(self.stats["highest"], -self.stats["lowest"]), 0.0)
         room = self._to_device(largest)
@@ -110,7 +110,7 @@ class ReturnStd(_Scale):
             s["squares"] = s["squares"] + gap * (column - s["mean"])
         s["sums"] = s["sums"] * ~ended
 
-    def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
+    def settle(self, agent: Agent, replay: ReplayBase, afresh: bool) -> None:
         s = self.stats
         size = np.maximum(np.sqrt(s["squares"] / np.maximum(s["count"], 1) + 1e-8), s["largest"] / self.v_max)
         self.factor.copy_(self._to_device(self.scale / size))
@@ -119,12 +119,9 @@ class ReturnStd(_Scale):
 class ReplayScale(_Scale):
     """ARS: r / (mean |r| in replay + 0.001), taken anew whenever networks start afresh."""
 
-    def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
+    def settle(self, agent: Agent, replay: ReplayBase, afresh: bool) -> None:
         if afresh:
-            rewards = replay.rows["reward"].abs()
-            there = torch.arange(replay.capacity, device=rewards.device) < replay.sizes
-            sizes = torch.where(there, rewards, 0.0).sum(1, keepdim=True) / replay.sizes.clamp(min=1)
-            self.factor.copy_(self.scale / (sizes + 1e-3))
+            self.factor.copy_(self.scale / (replay.mean_abs_reward() + 1e-3))
 
 
 def make_rewards(options: AgentConfig, tasks: int, slots: int, device: torch.device) -> RewardScale:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from medley.agents.api import Agent
-    from medley.replay.ring import Replay
+    from medley.replay.base import ReplayBase
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +42,7 @@ class RewardScale:
             self.var += rate * ((column - self.mean) ** 2 - self.var)
         self._refresh()
 
-    def settle(self, agent: Agent, replay: Replay, afresh: bool) -> None:
+    def settle(self, agent: Agent, replay: ReplayBase, afresh: bool) -> None:
         """Called once per chunk, after its steps; `afresh`: learning begins here, after the warm-up or a reset."""
 
     def _refresh(self) -> None:

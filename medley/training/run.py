@@ -40,6 +40,7 @@ HARMLESS = (
     "experiment.should_resume",
     "logger",
     "metrics",
+    "replay_buffer.frames_dir",
     "setup.base_path",
     "setup.save_dir",
     "setup.id",

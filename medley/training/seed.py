@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from medley.agents.api import Agent, Metrics
-from medley.replay.ring import Replay
+from medley.replay.base import ReplayBase
 from medley.training.rewards import RewardScale
 
 
@@ -18,7 +18,7 @@ class Seed:
     """What the updates of one seed work on. `sums` gathers its metrics, `names` says which a phase has."""
 
     agent: Agent
-    replay: Replay
+    replay: ReplayBase
     rewards: RewardScale
     per_task: int
     sums: dict[str, Tensor] = field(default_factory=dict)

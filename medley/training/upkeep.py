@@ -8,14 +8,14 @@ import numpy as np
 
 from medley.agents.api import Agent
 from medley.config.schema import Config
-from medley.replay.ring import Replay, Step
+from medley.replay.base import ReplayBase, Step
 from medley.training.rewards import RewardScale
 
 
 class Upkeep:
     """Whether something is due follows from step counts alone, so that a resumed run does the same."""
 
-    def __init__(self, config: Config, agent: Agent, replay: Replay, rewards: RewardScale) -> None:
+    def __init__(self, config: Config, agent: Agent, replay: ReplayBase, rewards: RewardScale) -> None:
         self.agent, self.replay, self.rewards = agent, replay, rewards
         self.seed, self.init_steps = config.setup.seed, config.experiment.init_steps
         self.budget = config.experiment.num_train_steps

@@ -19,6 +19,7 @@ from medley.agents.native.team import Team
 from medley.agents.task_label import task_input_kind
 from medley.gradients.combiners import Mean
 from medley.nn.trunks import DisjointTrunk, MultiHeadTrunk, SharedTrunk
+from medley.replay.base import ReplayBase
 from medley.replay.ring import FIELDS, Replay
 
 if TYPE_CHECKING:
@@ -99,8 +100,10 @@ class NativeSAC:
         memory.weight.copy_(batch.weight)
         return self._run(memory, phase)
 
-    def update_from(self, replay: Replay, reward_factor: Tensor, per_task: int, phase: str) -> Metrics:
+    def update_from(self, replay: ReplayBase, reward_factor: Tensor, per_task: int, phase: str) -> Metrics:
         """The same on a fresh sample, without making a Batch of it: the numbers drawn are those of `replay.sample`."""
+        if not isinstance(replay, Replay):
+            raise ValueError("compiled updates read rings of numbers, not of pictures")
         memory = self._for_batch(per_task)
         job = memory.job
         if self._ring is not replay:
