@@ -5,12 +5,15 @@ Simulators are imported when an env is built, never here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
 from medley.envs.api import MultiTaskEnv
+from medley.envs.dmc.config import DMCConfig, dmc_tasks
+from medley.envs.dmc.families import FamilyConfig, family_tasks
 from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
@@ -27,9 +30,23 @@ def _build_metaworld(cfg: MetaworldConfig, slots_per_task: int, seed: int, evalu
     return build_metaworld(cfg, slots_per_task, seed, evaluation)
 
 
+def _build_dmc(cfg: DMCConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.dmc.env import build_dmc
+
+    return build_dmc(cfg, slots_per_task, seed, evaluation)
+
+
+def _build_family(cfg: FamilyConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.dmc.env import build_family
+
+    return build_family(cfg, slots_per_task, seed, evaluation)
+
+
 register_env("point", EnvKind(PointConfig, build_point, point_tasks))
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
+register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks))
+register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks))
 
 
 def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) -> MultiTaskEnv:
@@ -56,10 +73,19 @@ def make_point_vec(num_envs: int = 1, seed: int = 0, num_tasks: int = 3, **optio
     return PointEnv(num_tasks, max(1, num_envs // num_tasks), seed=seed, **options)
 
 
+def make_dmc_vec(tasks: Sequence[str], num_envs: int = 1, seed: int = 0, **options: Any) -> MultiTaskEnv:
+    """`gymnasium.make_vec("medley/DMC", tasks=["walker-walk"], num_envs=4, observation="states")`: options as in
+    `env=dmc-walker-walk`."""
+    if num_envs != 1 and num_envs % len(tasks):
+        raise ConfigError(f"num_envs must be a multiple of the {len(tasks)} tasks, not {num_envs}")
+    return build(DMCConfig(tasks=list(tasks), **options), max(1, num_envs // len(tasks)), seed)
+
+
 for _benchmark in ("mt1", "mt10", "mt25", "mt50"):
     gymnasium.register(
         id=f"medley/{_benchmark.upper()}",
         vector_entry_point="medley.envs:make_metaworld_vec",
         kwargs={"benchmark": _benchmark},
     )
+gymnasium.register(id="medley/DMC", vector_entry_point="medley.envs:make_dmc_vec")
 gymnasium.register(id="medley/Point", vector_entry_point="medley.envs:make_point_vec")

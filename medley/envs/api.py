@@ -58,7 +58,10 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 25}
     render_mode = "rgb_array"
-    frame_channels: int | None = None  # channels of one picture where observations are stacks of pictures
+    # Where observations are stacked pictures [frames * frame_channels, height, width]: the channels of one of them.
+    frame_channels: int | None = None
+    action_repeat: int = 1  # control steps of the simulator in one step of this env, where it counts them apart
+    renderer: str = ""  # what draws, where observations are pictures
 
     def __init__(
         self,
@@ -124,6 +127,10 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         raise NotImplementedError(f"{type(self).__name__} cannot be rendered")
 
     # ---- what everyone calls
+
+    def env_steps(self, step: int) -> int:
+        """What `step` steps of a task, counted over all its slots, are in the simulator's own control steps."""
+        return step
 
     def episode_rng(self, slot: int) -> np.random.Generator:
         """The random stream of the episode that `slot` starts or is in; the same whenever it is asked for."""

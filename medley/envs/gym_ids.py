@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,9 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from medley.config.options import opt
 from medley.envs.registry import EnvConfig
 from medley.errors import ConfigError, closest
+
+if TYPE_CHECKING:
+    from medley.envs.gym_slot import GymSlot
 
 
 @dataclass
@@ -43,6 +46,11 @@ class Recipe:
     spec: EnvSpec
     kwargs: dict[str, Any]
     seed: int  # for envs that draw something once, when they are made
+
+    def open(self) -> GymSlot:
+        from medley.envs.gym_slot import GymSlot
+
+        return GymSlot(self.make())
 
     def make(self) -> gym.Env[Any, Any]:
         with seeded(self.seed):

@@ -1,7 +1,7 @@
-"""Gymnasium envs, one per slot, that take their actions from a block of memory and write what happens into it.
+"""Single envs, one per slot, that take their actions from a block of memory and write what happens into it.
 
 The block may be this process's own or shared with the processes in which the envs run (`workers.py`); what a slot
-does is here, once, so that it is the same wherever it runs.
+does is the same wherever it runs.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from typing import NamedTuple, Protocol
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
-from gymnasium.utils import seeding
 
 from medley.envs.api import Array
-from medley.envs.gym_ids import Recipe, seeded
-from medley.errors import MedleyError
 
 RESET, STEP = b"r", b"s"
 
@@ -26,35 +23,43 @@ RESET, STEP = b"r", b"s"
 class Description(NamedTuple):
     """What an env says about itself."""
 
-    observation: gym.spaces.Box
+    observation: gym.spaces.Box  # a row of numbers, or one picture
     action: gym.spaces.Box
     limit: int | None  # steps until it cuts off its episodes
     renders: bool
+    state_dim: int = 0  # numbers that tell whether a replayed episode led to the same place
+    renderer: str = ""  # what draws, where pictures are observed
 
 
 class Layout(NamedTuple):
     """What decides the places in a block."""
 
     slots: int
-    obs_dim: int
+    obs_shape: tuple[int, ...]
     obs_dtype: str
     action_dim: int
+    state_dim: int = 0
 
     @classmethod
     def of(cls, descriptions: Sequence[Description]) -> Layout:
-        """Rows as wide as the widest slot needs."""
-        dtype = np.result_type(np.float32, *(d.observation.dtype for d in descriptions))
-        obs_dim = max(d.observation.shape[0] for d in descriptions)
+        """Rows as wide as the widest slot needs; pictures are all of one size."""
+        spaces = [d.observation for d in descriptions]
         action_dim = max(d.action.shape[0] for d in descriptions)
-        return cls(len(descriptions), obs_dim, dtype.str, action_dim)
+        state_dim = max(d.state_dim for d in descriptions)
+        if len(spaces[0].shape) > 1:
+            return cls(len(spaces), spaces[0].shape, np.dtype(np.uint8).str, action_dim, state_dim)
+        dtype = np.result_type(np.float32, *(space.dtype for space in spaces))
+        return cls(len(spaces), (max(space.shape[0] for space in spaces),), dtype.str, action_dim, state_dim)
 
     def fields(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return {
-            "obs": (self.obs_dtype, (self.slots, self.obs_dim)),
+            "obs": (self.obs_dtype, (self.slots, *self.obs_shape)),
             "action": ("f8", (self.slots, self.action_dim)),
             "reward": ("f8", (self.slots,)),
+            "state": ("f8", (self.slots, self.state_dim)),
             "seed": ("i8", (self.slots,)),  # of the episode to start
-            "flags": ("u1", (self.slots, 3)),  # terminated, truncated, success
+            "flags": ("u1", (self.slots, 4)),  # terminated, truncated, success, physics broken
+            "draw": ("u1", (self.slots,)),  # whether a picture is needed: not while an episode is replayed
             "wanted": ("u1", (self.slots,)),  # which slots a command is for
             "busy": ("i8", (self.slots,)),  # for each worker, the slot it is at
         }
@@ -73,8 +78,10 @@ class Block:
     obs: Array
     action: Array
     reward: npt.NDArray[np.float64]
+    state: npt.NDArray[np.float64]
     seed: npt.NDArray[np.int64]
     flags: npt.NDArray[np.uint8]
+    draw: npt.NDArray[np.uint8]
     wanted: npt.NDArray[np.uint8]
     busy: npt.NDArray[np.int64]
 
@@ -88,45 +95,33 @@ class Block:
         return cls(**arrays)
 
 
-class Slot:
+class Slot(Protocol):
     """One env, and its rows of the block."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.env = recipe.make()
-        self._dtype = self.env.action_space.dtype
-
-    def describe(self) -> Description:
-        obs, action = self.env.observation_space, self.env.action_space
-        assert isinstance(obs, gym.spaces.Box)
-        assert isinstance(action, gym.spaces.Box)
-        limit = self.env.spec.max_episode_steps if self.env.spec else None
-        return Description(obs, action, limit, self.env.render_mode == "rgb_array")
+    def describe(self) -> Description: ...
 
     def attach(self, block: Block, row: int) -> None:
-        shape = self.describe()
-        self._seed = block.seed[row : row + 1]
-        self._obs = block.obs[row, : shape.observation.shape[0]]
-        self._action = block.action[row, : shape.action.shape[0]]
-        self._reward, self._flags = block.reward[row : row + 1], block.flags[row]
+        """From now on actions are read from there and results written there."""
+        ...
 
-    def reset(self) -> None:
-        seed = int(self._seed[0])
-        with seeded(seed):
-            # Some envs ignore the seed of `reset`, and some wrappers draw from this generator before the env is reset.
-            self.env.unwrapped.np_random = seeding.np_random(seed)[0]
-            self._obs[:] = self.env.reset(seed=seed)[0]
+    def reset(self) -> None: ...
 
-    def step(self) -> None:
-        flags = self._flags
-        obs, self._reward[0], flags[0], flags[1], info = self.env.step(self._action.astype(self._dtype))
-        self._obs[:] = obs
-        flags[2] = bool(info.get("success", info.get("is_success", False)))
+    def step(self) -> None: ...
 
-    def render(self) -> npt.NDArray[np.uint8]:
-        try:
-            return np.asarray(self.env.render(), dtype=np.uint8)
-        except gym.error.Error as error:  # a package that draws is missing
-            raise MedleyError(str(error)) from error
+    def render(self, width: int, height: int) -> npt.NDArray[np.uint8]:
+        """A picture; an env that chooses the size itself may do so."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Recipe(Protocol):
+    """How to make a slot, wherever it is to run. It is sent there by value."""
+
+    @property
+    def task(self) -> str: ...
+
+    def open(self) -> Slot: ...
 
 
 class Broken(NamedTuple):
@@ -147,7 +142,7 @@ class Slots(Protocol):
         """RESET or STEP some slots with what stands in the block."""
         ...
 
-    def render(self, slot: int) -> npt.NDArray[np.uint8] | Broken: ...
+    def render(self, slot: int, width: int, height: int) -> npt.NDArray[np.uint8] | Broken: ...
 
     def close(self) -> None: ...
 
@@ -156,7 +151,7 @@ class LocalSlots:
     """In this process, one after another."""
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
-        self._slots = [Slot(recipe) for recipe in recipes]
+        self._slots = [recipe.open() for recipe in recipes]
         self.descriptions = [slot.describe() for slot in self._slots]
         layout = Layout.of(self.descriptions)
         self.block = Block.at(bytearray(layout.size()), layout)
@@ -164,14 +159,16 @@ class LocalSlots:
             slot.attach(self.block, row)
 
     def run(self, command: bytes, slots: Array) -> list[Broken]:
-        do = Slot.reset if command == RESET else Slot.step
         for slot in slots:
-            do(self._slots[slot])
+            if command == RESET:
+                self._slots[slot].reset()
+            else:
+                self._slots[slot].step()
         return []
 
-    def render(self, slot: int) -> npt.NDArray[np.uint8] | Broken:
-        return self._slots[slot].render()
+    def render(self, slot: int, width: int, height: int) -> npt.NDArray[np.uint8] | Broken:
+        return self._slots[slot].render(width, height)
 
     def close(self) -> None:
         for slot in self._slots:
-            slot.env.close()
+            slot.close()

@@ -16,8 +16,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from medley.envs.gym_ids import Recipe
-from medley.envs.slots import RESET, STEP, Block, Layout, Slot
+from medley.envs.slots import RESET, Block, Layout, Recipe, Slot
 from medley.errors import MedleyError
 
 CLOSE, RENDER = b"c", b"p"
@@ -47,7 +46,7 @@ def _serve(number: int, connection: Connection, memory: int) -> None:
     recipes: dict[int, Recipe] = pickle.loads(connection.recv_bytes())
     for row, recipe in recipes.items():
         try:
-            slots[row] = Slot(recipe)
+            slots[row] = recipe.open()
         except Exception as error:
             connection.send_bytes(_failure(f"{recipe.task} could not be made:", error))
             return
@@ -65,19 +64,18 @@ def _serve(number: int, connection: Connection, memory: int) -> None:
         answer = DONE
         try:
             if command[:1] == RENDER:
-                busy[0] = int(command[1:])
-                answer = pickle.dumps(slots[int(busy[0])].render())
+                busy[0], width, height = map(int, command[1:].split())
+                answer = pickle.dumps(slots[int(busy[0])].render(width, height))
             else:
-                do = {RESET: Slot.reset, STEP: Slot.step}[command]
                 for row, slot in slots.items():
                     if wanted[row]:
                         busy[0] = row
-                        do(slot)
+                        slot.reset() if command == RESET else slot.step()
         except Exception as error:
             answer = _failure("", error)
         connection.send_bytes(answer)
     for slot in slots.values():
-        slot.env.close()
+        slot.close()
 
 
 def _next(connection: Connection, poll: select.poll) -> bytes:

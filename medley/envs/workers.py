@@ -27,8 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from medley.envs.api import Array
-from medley.envs.gym_ids import Recipe
-from medley.envs.slots import Block, Broken, Description, Layout
+from medley.envs.slots import Block, Broken, Description, Layout, Recipe
 from medley.envs.worker import CLOSE, DONE, RENDER
 from medley.errors import ConfigError, MedleyError
 
@@ -183,10 +182,10 @@ class WorkerSlots:
             raise error
         return [self._restart(worker, why) for worker, why in gone.items()]
 
-    def render(self, slot: int) -> npt.NDArray[np.uint8] | Broken:
+    def render(self, slot: int, width: int, height: int) -> npt.NDArray[np.uint8] | Broken:
         worker = self._workers[slot % len(self._workers)]
         try:
-            worker.ask(RENDER + str(slot).encode())
+            worker.ask(RENDER + f"{slot} {width} {height}".encode())
             picture: npt.NDArray[np.uint8] = worker.answer(time.monotonic() + self._timeout)
             return picture
         except Gone as e:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import math
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,77 +15,22 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from medley.envs.api import MultiTaskEnv
+from medley.envs.gl import HOW_TO_GET_VIDEOS, find_gl, prepare_gl
 from medley.errors import MedleyError
 from medley.reporting.run_files import file_name
 
+__all__ = ["HOW_TO_GET_VIDEOS", "NoVideo", "find_gl", "prepare_gl", "record_videos"]
+
 Frame = npt.NDArray[np.uint8]
 Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-
-HOW_TO_GET_VIDEOS = (
-    "Videos need OpenGL: on Debian or Ubuntu `apt-get install libegl1 libgl1-mesa-dri`, "
-    "or `apt-get install libosmesa6`."
-)
 
 # Steps shown after the first success, so that it can be seen, and how long the last picture stays.
 _AFTER_SUCCESS = 8
 _HOLD_SECONDS = 0.8
 
-# Draws a ball and checks that something was drawn: a context alone is no proof that pictures are not black.
-_PROBE = """
-import sys, mujoco
-ball = "<geom size='.1' rgba='1 .5 .5 1'/>"
-model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{ball}</worldbody></mujoco>")
-data = mujoco.MjData(model)
-mujoco.mj_forward(model, data)
-renderer = mujoco.Renderer(model, 32, 32)
-renderer.update_scene(data)
-drawn = bool(renderer.render().any())
-renderer.close()
-sys.exit(0 if drawn else 3)
-"""
-
 
 class NoVideo(MedleyError):
     """No video could be made; training and evaluation go on without."""
-
-
-def find_gl() -> str | None:
-    """The backend with which MuJoCo draws on this machine (`egl`, `osmesa`, `glfw`), or None.
-
-    A `MUJOCO_GL` that is already set is the only one tried. Each try is a process of its own, for a broken
-    driver may abort the one that loads it; the answers are kept, and MuJoCo is not imported here.
-    """
-    asked = os.environ.get("MUJOCO_GL", "").lower().strip()
-    for backend in [asked] if asked else ["egl", "osmesa", "glfw"]:
-        if _works(backend):
-            return backend
-    return None
-
-
-def prepare_gl() -> str | None:
-    """Set `MUJOCO_GL` to what works, if it is unset; best called before anything imports `mujoco`.
-
-    MuJoCo chooses its backend once, when it is imported. Where that has happened, its choice is replaced.
-    """
-    found = find_gl()
-    if found and not os.environ.get("MUJOCO_GL"):
-        os.environ["MUJOCO_GL"] = found
-        chosen = sys.modules.get("mujoco.gl_context")
-        if chosen is not None:
-            vars(chosen)["GLContext"] = importlib.import_module(f"mujoco.{found}").GLContext
-    return found
-
-
-@cache
-def _works(backend: str) -> bool:
-    settings = {**os.environ, "MUJOCO_GL": backend}
-    # A PyOpenGL platform left over from another backend makes MuJoCo refuse to start.
-    settings.pop("PYOPENGL_PLATFORM", None)
-    try:
-        done = subprocess.run([sys.executable, "-c", _PROBE], env=settings, capture_output=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def record_videos(

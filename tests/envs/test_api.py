@@ -12,17 +12,24 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from medley.envs import EnvConfig, MultiTaskEnv, build, env_kind
+from medley.envs.dmc.config import DMCConfig
+from medley.envs.dmc.families import FamilyConfig
+from medley.envs.gl import HOW_TO_DRAW, find_gl
 from medley.envs.gym_ids import GymConfig
 from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.point import PointConfig
 from medley.errors import ConfigError
 
 HORIZON = 7
+QUICK: dict[str, Any] = {"render_profile": "fast", "workers": 0}
 CONFIGS: dict[str, EnvConfig] = {
     "point": PointConfig(num_tasks=3, horizon=HORIZON),
     "metaworld": MetaworldConfig(tasks=["reach", "drawer-open"], horizon=HORIZON, goal_seed=0),
     "metaworld-fresh": MetaworldConfig(tasks=["push", "door-lock"], horizon=HORIZON, goals="fresh"),
     "gym": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON),
+    "dmc": DMCConfig(tasks=["cartpole-swingup", "point_mass-easy"], horizon=HORIZON, observation="states", workers=0),
+    "pixels": DMCConfig(tasks=["finger-spin", "pendulum-swingup"], horizon=HORIZON, image_size=24, **QUICK),
+    "family": FamilyConfig(attribute="walker-foot", members=[2, 9], horizon=HORIZON, observation="states", workers=2),
     "workers": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON, workers=2),
 }
 Make = Callable[..., MultiTaskEnv]
@@ -30,6 +37,8 @@ Make = Callable[..., MultiTaskEnv]
 
 @pytest.fixture(params=CONFIGS)
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    if request.param == "pixels" and find_gl() is None:
+        pytest.skip(HOW_TO_DRAW)
     made = []
 
     def make(seed: int = 1, evaluation: bool = False, horizon: int = HORIZON) -> MultiTaskEnv:
@@ -77,7 +86,9 @@ def test_shapes_and_order(make: Make) -> None:
 
 
 def test_tasks_are_known_without_building() -> None:
-    for cfg in CONFIGS.values():
+    for name, cfg in CONFIGS.items():
+        if name == "pixels" and find_gl() is None:
+            continue
         assert tuple(env_kind(cfg.builder).tasks(cfg)) == build(cfg, 1, 0).tasks
 
 

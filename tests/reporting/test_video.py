@@ -12,9 +12,9 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
+from medley.envs import gl
 from medley.envs.api import MultiTaskEnv, StepResult
 from medley.errors import MedleyError
-from medley.reporting import video
 from medley.reporting.video import HOW_TO_GET_VIDEOS, NoVideo, find_gl, prepare_gl, record_videos
 
 
@@ -144,19 +144,20 @@ def test_backends_are_tried_in_order_and_kept(monkeypatch: pytest.MonkeyPatch) -
         tried.append(env["MUJOCO_GL"])
         if tried[-1] == "egl":
             raise subprocess.TimeoutExpired(command, 60)
-        return subprocess.CompletedProcess(command, 0 if tried[-1] == "osmesa" else -6)
+        return subprocess.CompletedProcess(command, 0 if tried[-1] == "osmesa" else -6, b"llvmpipe\n")
 
     monkeypatch.delenv("MUJOCO_GL", raising=False)
-    monkeypatch.setattr(video.subprocess, "run", run)
-    video._works.cache_clear()
+    monkeypatch.setattr(gl.subprocess, "run", run)
+    gl._probe.cache_clear()
     try:
         assert find_gl() == "osmesa"
         assert find_gl() == "osmesa"
+        assert gl.find_renderer() == "llvmpipe"
         assert tried == ["egl", "osmesa"]
         monkeypatch.setenv("MUJOCO_GL", "glfw")
         assert find_gl() is None
     finally:
-        video._works.cache_clear()
+        gl._probe.cache_clear()
 
 
 @pytest.mark.parametrize("order", ["prepare_gl(); import mujoco", "import mujoco; prepare_gl()"])
@@ -164,6 +165,7 @@ def test_mujoco_draws_with_what_was_found(monkeypatch: pytest.MonkeyPatch, order
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     if find_gl() is None:
         pytest.skip(HOW_TO_GET_VIDEOS)
-    code = f"from medley.reporting.video import prepare_gl; {order}\n" + video._PROBE
+    code = f"from medley.reporting.video import prepare_gl; {order}\n" + gl._PROBE
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip() == gl.find_renderer() != ""
