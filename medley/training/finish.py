@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from medley.errors import MedleyError
@@ -15,7 +14,8 @@ from medley.training.run import Run
 
 def finish(run: Run, say: Callable[[str], None] = print) -> None:
     """Videos where the machine can draw, then report.html and the table. Nothing missing here fails a run."""
-    if run.config().experiment.save_video:
+    experiment = run.config().experiment
+    if experiment.save_video and not experiment.video.at_eval:
         try:
             record(run)
         except (MedleyError, NotImplementedError, ImportError) as e:
@@ -43,10 +43,11 @@ def record(run: Run) -> None:
     env = policy.make_env()
 
     def act(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        rows = np.asarray(obs, dtype=np.float32).reshape(len(env.tasks), 1, -1)
-        return policy.act(rows).reshape(env.num_envs, -1)
+        return policy.act(obs.reshape(len(env.tasks), 1, *obs.shape[1:])).reshape(env.num_envs, -1)
 
     try:
-        video.record_videos(env, act, run.path / "video", run.info().get("step", 0))
+        o = run.config().experiment.video
+        step, (width, height) = run.info().get("step", 0), o.size
+        video.record_videos(env, act, run.path / "video", step, size=(width, height), every=o.every, fps=o.fps)
     finally:
         env.close()

@@ -14,7 +14,7 @@ from typing import Any
 from safetensors.numpy import load_file
 
 # Wall-clock fields: the only ones that may differ between a run that was disturbed and one that was not.
-WALL_CLOCK = {"duration", "minutes", "started", "command"}
+WALL_CLOCK = {"duration", "fps", "minutes", "started", "command"}
 
 OPTIONS = [
     "env=point",
