@@ -2,6 +2,9 @@
 
 The observation (position and velocity) does not reveal the goal: only the task does. A policy that ignores
 the task cannot succeed in more than one of them, which is what tests of multi-task agents need.
+
+With `image_size` the observation is a stack of small pictures, which need no OpenGL. They do show the goal; where the
+point is going follows from several of them.
 """
 
 from __future__ import annotations
@@ -37,12 +40,17 @@ class PointConfig(EnvConfig):
     name: str = opt("point", "name of the environment, the first part of the run folder")
     builder: str = opt("point", "which kind of environment this is (see `medley list envs`)")
     num_tasks: int = opt(3, "how many directions, one task each (1 to 16)")
+    image_size: int | None = opt(None, "observe pictures of so many pixels in height and width; null: numbers")
+    frame_stack: int = opt(3, "pictures in an observation")
 
 
 def point_tasks(cfg: PointConfig) -> list[str]:
     names = _COMPASS + _HALF_WINDS
     if not 1 <= cfg.num_tasks <= len(names):
         raise ConfigError(f"env.num_tasks must be between 1 and {len(names)}, not {cfg.num_tasks}")
+    for key, value, least in (("image_size", cfg.image_size, 4), ("frame_stack", cfg.frame_stack, 1)):
+        if value is not None and value < least:
+            raise ConfigError(f"env.{key}={value} must be at least {least}.")
     return list(names[: cfg.num_tasks])
 
 
@@ -56,12 +64,14 @@ class PointEnv(MultiTaskEnv):
         horizon: int = HORIZON,
         seed: int = 0,
         terminate_on_success: bool = False,
+        image_size: int | None = None,
+        frame_stack: int = 3,
     ) -> None:
-        # Position within the unit box; velocity scaled to the same range.
+        self.frame_channels = None if image_size is None else 3
         super().__init__(
-            point_tasks(PointConfig(num_tasks=num_tasks)),
+            point_tasks(PointConfig(num_tasks=num_tasks, image_size=image_size, frame_stack=frame_stack)),
             slots_per_task,
-            gym.spaces.Box(-1.0, 1.0, (4,), np.float32),
+            _space(image_size, frame_stack),
             gym.spaces.Box(-1.0, 1.0, (2,), np.float32),
             horizon,
             seed,
@@ -71,8 +81,13 @@ class PointEnv(MultiTaskEnv):
         self._goals = GOAL_DISTANCE * np.stack([np.cos(angles), np.sin(angles)], axis=1)
         self._position = np.zeros((self.num_envs, 2))
         self._velocity = np.zeros((self.num_envs, 2))
+        self._pictures = None if image_size is None else _Pictures(self._goals, image_size)
 
-    def _observe(self, slots: Array) -> Array:
+    def _observe(self, slots: Array, first: bool = False) -> Array:
+        if self._pictures is not None:
+            frame = self._pictures.draw(slots, self._position[slots])
+            before = np.tile(frame, (1, self._obs.shape[1] // 3, 1, 1)) if first else self._obs[slots]
+            return np.concatenate([before[:, 3:], frame], axis=1)
         velocity = np.clip(self._velocity[slots] / MAX_SPEED, -1.0, 1.0)
         return np.concatenate([self._position[slots], velocity], axis=1).astype(np.float32)
 
@@ -80,7 +95,7 @@ class PointEnv(MultiTaskEnv):
         for slot in slots:
             self._position[slot] = self.episode_rng(slot).uniform(-START_RADIUS, START_RADIUS, size=2)
         self._velocity[slots] = 0.0
-        return self._observe(slots)
+        return self._observe(slots, first=True)
 
     def _step_slots(self, slots: Array, actions: Array) -> StepResult:
         push = MAX_SPEED * np.clip(actions.astype(np.float64), -1.0, 1.0)
@@ -128,4 +143,33 @@ def build_point(cfg: PointConfig, slots_per_task: int, seed: int, evaluation: bo
         cfg.horizon or HORIZON,
         stream_seed(seed, evaluation),
         cfg.terminate_on_success,
+        cfg.image_size,
+        cfg.frame_stack,
     )
+
+
+def _space(image_size: int | None, frame_stack: int) -> gym.spaces.Box:
+    if image_size is None:  # position within the unit box; velocity scaled to the same range
+        return gym.spaces.Box(-1.0, 1.0, (4,), np.float32)
+    return gym.spaces.Box(0, 255, (3 * frame_stack, image_size, image_size), np.uint8)
+
+
+class _Pictures:
+    """Two discs with soft edges on black: the goal in green, the point in red and blue."""
+
+    GOAL, POINT = 0.2, 0.16  # radii
+
+    def __init__(self, goals: Array, size: int) -> None:
+        self._size = size
+        self._places = ((np.arange(size) + 0.5) / size * 2.0 - 1.0).astype(np.float32)
+        self._goals = self._disc(goals, self.GOAL)
+
+    def draw(self, slots: Array, positions: Array) -> npt.NDArray[np.uint8]:
+        point = self._disc(positions, self.POINT)
+        return np.stack([point, self._goals[slots], point], axis=1)
+
+    def _disc(self, centres: Array, radius: float) -> npt.NDArray[np.uint8]:
+        x = self._places[None, None, :] - centres[:, 0, None, None].astype(np.float32)
+        y = -self._places[None, :, None] - centres[:, 1, None, None].astype(np.float32)
+        inside = (radius - np.sqrt(x * x + y * y)) * (self._size / 2) + 0.5  # edges are one pixel wide
+        return np.rint(255 * np.clip(inside, 0.0, 1.0)).astype(np.uint8)

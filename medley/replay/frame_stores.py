@@ -156,7 +156,8 @@ class _Coder:
         self._to, self._from = zstandard.ZstdCompressor(level=1), zstandard.ZstdDecompressor()
 
     def pack(self, frame: Frames) -> bytes:
-        return bytes(self._to.compress(np.ascontiguousarray(frame).data))
+        # A copy: what the library gives has room for the worst case, and shrinking it leaves holes that stay empty.
+        return bytes(memoryview(self._to.compress(np.ascontiguousarray(frame).data)))
 
     def unpack(self, packed: bytes) -> bytes:
         return bytes(self._from.decompress(packed))

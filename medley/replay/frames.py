@@ -151,9 +151,9 @@ class FrameReplay(ReplayBase):
             ring[lane[:, 0].long(), row[:, 0].long()] = (part if ring.ndim == 3 else part[:, 0]).to(ring.dtype)
 
     def _add_starts(self, lanes: Array) -> None:
-        """The newest transition is the n-th of a sum: that sum can be drawn from now on."""
+        """The newest transition is the n-th of a sum: that sum can be drawn from now on. (Where replay did not see the
+        episode begin, it may have begun before the first transition: `_forget` leaves that out.)"""
         assert self._numbers is not None
-        lanes = lanes[self._high[lanes] >= self.n_step]  # or there are frames from before the first transition
         number, at = self._high[lanes] - self.n_step, (lanes, self._start_high[lanes] % self.room)
         self._numbers[at] = number
         self._write(*at, {"start": number % self.room})
@@ -274,7 +274,6 @@ class FrameReplay(ReplayBase):
         for lane, high in enumerate(self._high.tolist()):
             number = np.arange(max(0, high - self.room), high)
             found = number[self._age.numpy()[lane, number % self.room] >= self.n_step - 1] - (self.n_step - 1)
-            found = found[found >= max(0, high - self.room)]
             self._numbers[lane, : len(found)], self._start_high[lane] = found, len(found)
         self.rows["start"].copy_(torch.from_numpy(self._numbers % self.room))
 

@@ -83,8 +83,8 @@ def verify(folder: Path, manifest: Manifest) -> None:
 def load(replay: ReplayBase, folder: Path, manifest: Manifest) -> None:
     """Fill the replay from verified segments."""
     own = replay.layout()
-    for key in sorted({*own, *manifest} - {"written", "segments"}):
-        if manifest.get(key) != own.get(key):
+    for key in dict.fromkeys([*own, *manifest]):
+        if key not in ("written", "segments") and manifest.get(key) != own.get(key):
             raise DamagedError(f"the saved replay has {key}={manifest.get(key)}, this run {own.get(key)}")
     records, written = replay.records(), np.asarray(manifest["written"], dtype=np.int64)
     oldest = _oldest(written, records)

@@ -155,6 +155,8 @@ def copy_policy(config: Config, agent: Agent, spaces: Spaces, rows: int, steps: 
 def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
     """Updates as they are fastest on the device, or as `experiment.learner` says: one way for each seed."""
     wanted = config.experiment.learner
+    if wanted == "native" and not isinstance(seeds[0].replay, Replay):
+        raise ConfigError("experiment.learner=native learns from numbers, not from pictures: use auto or eager.")
     if not seeds[0].replay.traceable:
         if wanted in ("graph", "compiled"):
             raise ConfigError(

@@ -16,6 +16,7 @@ from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
 from medley.training.build import build_evaluator, prepare_device, spaces_of
 from medley.training.checkpoints import load_agent
+from medley.training.collector import plain
 from medley.training.run import Run
 from medley.training.start import newest_checkpoint
 
@@ -34,31 +35,33 @@ class Policy:
         self.device = prepare_device(self.config)
         env = env_kind(self.config.env.builder).build(self.config.env, 1, self.config.setup.seed, True)
         spaces = spaces_of(env)
-        self.tasks, self.action_dim = env.tasks, spaces.action_dim
+        self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim
         self.obs_shape = spaces.image or (spaces.obs_dim,)
         self.agent = build_agent(self.config, env, self.device)
         self.agent.load_weights(load_agent(newest_checkpoint(run.path)))
         env.close()
 
     def act(self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False) -> npt.NDArray[np.float32]:
-        """Actions for `obs`: [...] or [rows, ...] of one `task`, or [tasks, rows, ...] of all of them in order.
+        """Actions for `obs`: [dim] or [rows, dim] of one `task`, or [tasks, rows, dim] of all of them in order.
+        Pictures (uint8) have three dimensions, channels first, in place of `dim`.
 
-        An observation [...] is numbers [dim] or stacked pictures [channels, height, width]. `task` is a name or an
-        index; it may be left out where there is only one.
+        `task` is a name or an index; it may be left out where there is only one.
         """
-        given = np.asarray(obs, dtype=np.float32 if len(self.obs_shape) == 1 else np.uint8)
-        beyond = given.ndim - len(self.obs_shape)
-        if not 0 <= beyond <= 2 or given.shape[beyond:] != self.obs_shape:
-            raise ValueError(f"observations have the shape {given.shape}, this policy was trained on {self.obs_shape}")
-        if beyond == 2:
-            return self._act(given, explore)
+        shape = self.obs_shape
+        rows = plain(np.asarray(obs))
+        if rows.shape[-len(shape) :] != shape:
+            if len(shape) > 1:
+                raise ValueError(f"observations have shape {rows.shape}, this policy was trained on pictures {shape}")
+            raise ValueError(f"observations have {rows.shape[-1]} numbers, this policy was trained on {self.obs_dim}")
+        dims = rows.ndim - len(shape)
+        if dims == 2:
+            return self._act(rows, explore)
         index = self._index(task)
-        rows = given.reshape(-1, *self.obs_shape)
-        stacked = np.zeros((len(self.tasks), *rows.shape), dtype=rows.dtype)
+        stacked = np.zeros((len(self.tasks), rows.shape[0] if dims else 1, *shape), dtype=rows.dtype)
         stacked[index] = rows
         actions = self._act(stacked, explore)[index]
         one: npt.NDArray[np.float32] = actions[0]
-        return one if beyond == 0 else actions
+        return actions if dims else one
 
     def make_env(self, slots_per_task: int = 1) -> MultiTaskEnv:
         """The environment it was trained in, as evaluation sees it."""

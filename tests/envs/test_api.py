@@ -24,6 +24,7 @@ HORIZON = 7
 QUICK: dict[str, Any] = {"render_profile": "fast", "workers": 0}
 CONFIGS: dict[str, EnvConfig] = {
     "point": PointConfig(num_tasks=3, horizon=HORIZON),
+    "point-pictures": PointConfig(num_tasks=3, horizon=HORIZON, image_size=12),
     "metaworld": MetaworldConfig(tasks=["reach", "drawer-open"], horizon=HORIZON, goal_seed=0),
     "metaworld-fresh": MetaworldConfig(tasks=["push", "door-lock"], horizon=HORIZON, goals="fresh"),
     "gym": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON),

@@ -64,6 +64,27 @@ def test_picture() -> None:
     assert len(np.unique(picture.reshape(-1, 3), axis=0)) == 4
 
 
+def test_pictures_show_point_and_goal() -> None:
+    env = PointEnv(2, image_size=16, frame_stack=2)
+    assert (env.frame_channels, env.single_observation_space.shape) == (3, (6, 16, 16))
+    obs, _ = env.reset()
+    assert obs.dtype == np.uint8
+    np.testing.assert_array_equal(obs[:, :3], obs[:, 3:])  # the first picture twice
+    env._position[:] = [[-0.5, 0.5], [0.5, -0.5]]
+    second, *_ = env.step(np.zeros((2, 2), dtype=np.float32))
+    np.testing.assert_array_equal(second[:, :3], obs[:, 3:])  # the oldest first
+    for slot, (point, goal) in enumerate([((-0.5, 0.5), (0.7, 0)), ((0.5, -0.5), (0, 0.7))]):
+        for channel, (x, y) in ((3, point), (4, goal), (5, point)):
+            seen = second[slot, channel].astype(float)
+            rows, columns = np.mgrid[0:16, 0:16]
+            assert seen.max() == 255
+            assert (columns * seen).sum() / seen.sum() == pytest.approx((x + 1) * 8 - 0.5, abs=0.3)
+            assert (rows * seen).sum() / seen.sum() == pytest.approx((1 - y) * 8 - 0.5, abs=0.3)  # up is up
+    for options in ({"image_size": 3}, {"image_size": 8, "frame_stack": 0}):
+        with pytest.raises(ConfigError, match="at least"):
+            point_tasks(PointConfig(**options))
+
+
 def test_it_is_fast() -> None:
     env = PointEnv(3, slots_per_task=4)
     env.reset()
