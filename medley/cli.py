@@ -116,12 +116,13 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "methods", "train", "sim", "workers"],
+        choices=["update", "learner", "methods", "train", "sim", "workers", "render"],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
         "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
         "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
-        "workers: Python envs in worker processes against AsyncVectorEnv",
+        "workers: Python envs in worker processes against AsyncVectorEnv; "
+        "render: dm_control's pictures against env.render_profile=fast",
     )
     p.add_argument("options", nargs="*", help="learner, methods, train: options of the run, like env.slots_per_task=8")
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
@@ -231,6 +232,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import workers
 
         workers.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
+    elif a.what == "render":
+        from medley.bench import render
+
+        render.bench(seconds=a.seconds, as_json=a.json)
     elif a.what == "learner":
         from medley.bench import learner
 

@@ -15,6 +15,7 @@ PACKAGES = (
     "gymnasium",
     "mujoco",
     "metaworld",
+    "dm_control",
     "hydra-core",
     "safetensors",
     "tensorboard",
@@ -47,10 +48,15 @@ def examine() -> int:
         line(True, "GPU", f"{torch.cuda.get_device_name()} with {memory:.0f} GiB")
     else:
         line(None, "GPU", "none found; training uses the CPU")
-    from medley.reporting.video import HOW_TO_GET_VIDEOS, find_gl
+    from medley.envs import gl
 
-    gl = find_gl()
-    line(True if gl else None, "videos", f"MuJoCo draws with {gl}" if gl else HOW_TO_GET_VIDEOS)
+    backend, renderer = gl.find_gl(), gl.find_renderer()
+    if backend is None:
+        line(None, "rendering", f"MuJoCo cannot draw. Videos and pixels need OpenGL: {gl.PACKAGES}")
+    else:
+        line(True, "rendering", f"MuJoCo draws with {backend} on {renderer}")
+        if note := gl.software_note(renderer):
+            line(None, "rendering", note)
     free = shutil.disk_usage(".").free / 2**30
     line(True if free > 2 else None, "disk", f"{free:.0f} GiB free here" + ("" if free > 2 else ": runs may not fit"))
     writable = os.access(".", os.W_OK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def _envs(words: list[str], config_dirs: Sequence[str | Path]) -> None:
     for name in choices("env", config_dirs):
         yaml = read_choice("env", name, config_dirs)
         try:
-            tasks = _count(len(_task_names(name, config_dirs))) if not yaml.get("missing") else ""
+            tasks = _count(len(_task_names(name, yaml, config_dirs))) if not yaml.get("missing") else ""
         except ConfigError:
             tasks = "tasks to be given"
         rows.append([name, str(yaml.get("builder", "")), _state(yaml), tasks])
@@ -88,6 +89,9 @@ def _state(yaml: dict[str, object]) -> str:
     return f"not yet: needs {yaml['missing']}" if yaml.get("missing") else "ready"
 
 
-def _task_names(env: str, config_dirs: Sequence[str | Path]) -> list[str]:
+def _task_names(env: str, yaml: dict[str, object], config_dirs: Sequence[str | Path]) -> list[str]:
+    kind = env_kind(str(yaml.get("builder")))
+    if set(yaml) <= {field.name for field in dataclasses.fields(kind.options)}:
+        return kind.tasks(kind.options(**yaml))  # type: ignore[arg-type]
     config = load_config([f"env={env}"], config_dirs)
     return env_kind(config.env.builder).tasks(config.env)

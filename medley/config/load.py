@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -79,6 +80,13 @@ def choices(group: str, config_dirs: Sequence[str | Path] = ()) -> list[str]:
 
 def read_choice(group: str, name: str, config_dirs: Sequence[str | Path] = ()) -> dict[str, Any]:
     """The YAML behind `group=name`, as it stands."""
+    own = Path(__file__).parent / group / f"{name}.yaml"
+    others = [*plugins.config_dirs(), *config_dirs]
+    if own.is_file() and not any(Path(folder, group, own.name).is_file() for folder in others):
+        # Most are plain files of ours, and there are many: composing each would take a while.
+        plain = yaml.safe_load(own.read_text("utf-8")) or {}
+        if "defaults" not in plain:
+            return dict(plain)
     with _hydra(config_dirs) as composer:
         tree = composer.compose([f"{group}={name}"])
     chosen = OmegaConf.to_container(OmegaConf.select(tree, group))

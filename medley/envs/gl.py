@@ -56,6 +56,8 @@ def prepare_gl() -> str | None:
     MuJoCo chooses its backend once, when it is imported. Where that has happened, its choice is replaced.
     """
     found = find_gl()
+    if found and os.environ.get("PYOPENGL_PLATFORM", found) != found:
+        del os.environ["PYOPENGL_PLATFORM"]  # left over from another backend: MuJoCo refuses to start with it
     if found and not os.environ.get("MUJOCO_GL"):
         os.environ["MUJOCO_GL"] = found
         chosen = sys.modules.get("mujoco.gl_context")
@@ -69,13 +71,14 @@ def is_software(renderer: str) -> bool:
     return re.search("llvmpipe|softpipe|swrast", renderer, re.IGNORECASE) is not None
 
 
-def software_note(renderer: str) -> str | None:
-    """What to tell who is about to draw much with a program."""
+def software_note(renderer: str, fast: bool = False) -> str | None:
+    """What to tell who is about to draw much with a program, unless `fast` is how it is done already."""
     if not is_software(renderer):
         return None
+    hint = "" if fast else " env.render_profile=fast draws several times as many."
     return (
-        f"Pictures are drawn by the CPU ({renderer}). env.render_profile=fast draws several times as many; with an "
-        "NVIDIA card, install its driver's EGL library (Debian or Ubuntu: libnvidia-gl-<version of the driver>)."
+        f"Pictures are drawn by the CPU ({renderer}).{hint} Where there is an NVIDIA card, install its driver's EGL "
+        "library (Debian or Ubuntu: libnvidia-gl-<version of the driver>)."
     )
 
 

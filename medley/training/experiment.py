@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 
 from medley.config.load import to_dict
 from medley.config.schema import Config
+from medley.envs.gl import software_note
 from medley.errors import DamagedError, MedleyError, NonFiniteError
 from medley.replay.ring import Step
 from medley.reporting.console import Console, make_console
@@ -48,6 +49,8 @@ class Experiment:
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
         self.log_freq = config.logger.train_freq or min(max(episode, 200), 1000)
         self.notes: list[str] = []  # said before the console is there
+        if note := software_note(self.parts.env.renderer, getattr(config.env, "render_profile", "") == "fast"):
+            self.notes.append(note)
         self._speaks = console
         self._chunk: list[Step] = []
         self._ended: list[Episode] = []  # in that chunk
@@ -66,7 +69,8 @@ class Experiment:
         resumed = self.restore(step)
         self.console = self._open_console()
         self.logger = self._open_logger(self.console, resumed)
-        self._note_status("running")
+        drawn = self.parts.env.renderer
+        self._note_status("running", **({"renderer": drawn} if drawn else {}))
         self._clock = self._saved_at = self._logged_at = time.monotonic()
         self._logging = 0.0  # seconds, so that run.json can say what logging cost
         self._last_save = self.step if self.checkpoints.steps() else -1

@@ -37,7 +37,7 @@ def record(run: Run) -> None:
     """One short video per task with the newest checkpoint."""
     from medley.reporting import video
 
-    if run.config().env.builder == "metaworld" and video.prepare_gl() is None:
+    if run.config().env.builder in ("metaworld", "dmc", "hipbmdp") and video.prepare_gl() is None:
         raise video.NoVideo(video.HOW_TO_GET_VIDEOS)
     policy = Policy(run.path)
     env = policy.make_env()

@@ -19,7 +19,7 @@ from typing import IO, Any
 import torch
 import yaml
 
-from medley.config.load import from_dict, to_dict
+from medley.config.load import choices, from_dict, to_dict
 from medley.config.resolve import fill_and_check
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
@@ -207,11 +207,17 @@ def _plain_options(config: Config) -> dict[str, Any]:
     from medley.config.load import load_config
 
     steps = f"experiment.num_train_steps={config.experiment.num_train_steps}"  # eval_freq follows from it
-    groups = [f"agent={config.agent.name}", f"env={config.env.name}"]
+    groups = [f"agent={config.agent.name}", f"env={_env_choice(config.env.name)}"]
     try:
         return flatten(to_dict(load_config([*groups, steps])))
     except ConfigError:  # an env that needs options, or a setup, agent or env from a folder of the user's own
         return _schema_options(config)
+
+
+def _env_choice(name: str) -> str:
+    """dm_control's folders are named as others name them: `walker_walk` is env=dmc-walker-walk."""
+    spelt = f"dmc_{name}"
+    return next((choice for choice in choices("env") if choice.replace("-", "_") == spelt), name)
 
 
 def _schema_options(config: Config) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from medley.bench import learner, methods, train, update
+from medley.bench import learner, methods, render, train, update
+from medley.envs.gl import HOW_TO_DRAW, find_gl
 
 SMALL = [
     "env.threads=1",
@@ -83,3 +84,16 @@ def test_a_method_that_cannot_be_prepared_does_not_stop_the_others(
     assert good["ratio"] > 0
     assert "none_such" in bad["failure"]
     assert "bad                  failed" in capsys.readouterr().out
+
+
+def test_pictures_are_compared_state_by_state(capsys: pytest.CaptureFixture[str]) -> None:
+    if find_gl() is None:
+        pytest.skip(HOW_TO_DRAW)
+    result = render.bench(0.1, True, tasks=("pendulum-swingup",))
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
+    (row,) = result["tasks"]
+    assert row["states"] >= 50
+    assert row["ratio"] == pytest.approx(row["fast_fps"] / row["exact_fps"], rel=0.5)
+    assert 0 < row["mean_difference"] < 2 < row["percentile_999"]
+    assert 0 < row["share_above_8"] < 0.2
+    assert (result["ratio"], result["largest_mean_difference"]) == (row["ratio"], row["mean_difference"])

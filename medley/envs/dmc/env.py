@@ -125,7 +125,7 @@ def drawing(pixels: bool) -> str | None:
     return gl
 
 
-def recipe_options(cfg: SuiteConfig, slots: int, seed: int) -> dict[str, Any]:
+def recipe_options(cfg: SuiteConfig, slots: int) -> dict[str, Any]:
     """What all tasks of an env have in common."""
     pixels = cfg.observation == "pixels"
     return {
@@ -134,7 +134,6 @@ def recipe_options(cfg: SuiteConfig, slots: int, seed: int) -> dict[str, Any]:
         "camera": cfg.camera,
         "profile": cfg.render_profile,
         "action_limit": cfg.action_limit,
-        "model_seed": seed,
         "gl": drawing(pixels),
         "alone": slots == 1 or cfg.workers in (0, 1),
     }
@@ -142,7 +141,7 @@ def recipe_options(cfg: SuiteConfig, slots: int, seed: int) -> dict[str, Any]:
 
 def build_dmc(cfg: DMCConfig, slots_per_task: int, seed: int, evaluation: bool) -> DMCEnv:
     tasks = dmc_tasks(cfg)
-    common = recipe_options(cfg, len(tasks) * slots_per_task, seed)
+    common = recipe_options(cfg, len(tasks) * slots_per_task)
     repeat = cfg.action_repeat or usual_repeat(tasks)
     recipes = []
     for name in tasks:
@@ -153,7 +152,7 @@ def build_dmc(cfg: DMCConfig, slots_per_task: int, seed: int, evaluation: bool) 
 
 def build_family(cfg: FamilyConfig, slots_per_task: int, seed: int, evaluation: bool) -> DMCEnv:
     chosen = members(cfg)
-    common = recipe_options(cfg, len(chosen) * slots_per_task, seed)
+    common = recipe_options(cfg, len(chosen) * slots_per_task)
     kind, repeat = ATTRIBUTES[cfg.attribute], cfg.action_repeat or DEFAULT_REPEAT
     recipes = [
         DMCRecipe(name, kind.domain, kind.task, action_repeat=repeat, member=member, **common)

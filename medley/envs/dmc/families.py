@@ -124,11 +124,11 @@ class Member:
         return ET.tostring(model, encoding="unicode"), assets
 
 
-def _grey(materials: str | bytes) -> str:
+def _grey(materials: str | bytes) -> bytes:
     tree = ET.fromstring(materials)
     grid = _find(tree, ".//texture[@name='grid']")
-    grid.attrib |= {"rgb1": ".1 .1 .1", "rgb2": ".2 .2 .2", "markrgb": ".2 .2 .2"}
-    return ET.tostring(tree, encoding="unicode")
+    grid.attrib.update(rgb1=".1 .1 .1", rgb2=".2 .2 .2", markrgb=".2 .2 .2")
+    return ET.tostring(tree)
 
 
 def members(cfg: FamilyConfig) -> list[Member]:

@@ -33,7 +33,6 @@ class DMCRecipe:
     camera: int
     profile: str
     action_limit: float | None
-    model_seed: int  # for tasks that draw their model once (lqr)
     gl: str | None  # the backend that draws
     alone: bool = True  # whether drawing may use all cores
     member: Member | None = None  # a changed model
@@ -43,9 +42,10 @@ class DMCRecipe:
             # Read by Mesa when it is loaded: with a process per core, threads of its own only get in the way.
             os.environ.setdefault("LP_NUM_THREADS", "0")
         suite = import_suite(self.gl)
-        kwargs = {"random": self.model_seed}
-        env = suite.load(self.domain, self.suite_task, kwargs) if self.member is None else self.member.load(suite)
-        return DMCSlot(self, env)
+        if self.member is not None:
+            return DMCSlot(self, self.member.load(suite))
+        # Some draw their model when they are made (lqr): a task is the same whatever the seed of the run.
+        return DMCSlot(self, suite.load(self.domain, self.suite_task, {"random": 0}))
 
 
 class DMCSlot:
