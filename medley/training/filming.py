@@ -10,13 +10,16 @@ from medley.envs.api import MultiTaskEnv
 from medley.training.evaluator import Watcher
 
 
+DRAWN_BY_GL = ("metaworld", "dmc", "hipbmdp")
+
+
 class Filming:
     """Makes a film of each evaluation, where that is asked for, until it fails once: then it says why, and rests."""
 
     def __init__(self, config: Config, folder: Path, say: Callable[[str], None]) -> None:
         self.options, self.folder, self._say = config.experiment.video, folder, say
         self.wanted = config.experiment.save_video and self.options.at_eval
-        self.needs_gl = config.env.builder == "metaworld"
+        self.needs_gl = config.env.builder in DRAWN_BY_GL
 
     def start(self, env: MultiTaskEnv, step: int) -> Watcher | None:
         if not self.wanted:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from medley.errors import MedleyError
+from medley.training.filming import DRAWN_BY_GL
 from medley.training.policy import Policy
 from medley.training.run import Run
 
@@ -37,7 +38,7 @@ def record(run: Run) -> None:
     """One short video per task with the newest checkpoint."""
     from medley.reporting import video
 
-    if run.config().env.builder in ("metaworld", "dmc", "hipbmdp") and video.prepare_gl() is None:
+    if run.config().env.builder in DRAWN_BY_GL and video.prepare_gl() is None:
         raise video.NoVideo(video.HOW_TO_GET_VIDEOS)
     policy = Policy(run.path)
     env = policy.make_env()
