@@ -9,7 +9,6 @@ from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.training.evaluator import Watcher
 
-
 DRAWN_BY_GL = ("metaworld", "dmc", "hipbmdp")
 
 
