@@ -5,12 +5,20 @@ repository's own one.
 """
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
+
+
+def quoted(name):
+    """A name as a value of an option; spaces and commas would otherwise mean something."""
+    if re.fullmatch(r"[\w./+-]+", name):
+        return name
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def find_medley(script):

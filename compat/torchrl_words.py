@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from starting import quoted
 
 from medley.errors import ConfigError, closest
 
@@ -120,13 +121,6 @@ def whole(key: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
         raise ConfigError(f"{key}={value} must be a whole number.")
     return int(value)
-
-
-def quoted(name: str) -> str:
-    """A name as a value of an option; spaces and commas would otherwise mean something."""
-    if re.fullmatch(r"[\w./+-]+", name):
-        return name
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _list(value: Any) -> list[Any]:

@@ -111,6 +111,8 @@ def _check_numbers(config: Config) -> None:
         ("experiment.num_final_eval_episodes", e.num_final_eval_episodes, 1),
         ("experiment.eval_slots_per_task", e.eval_slots_per_task, 1),
         ("experiment.seeds_together", e.seeds_together, 1),
+        ("experiment.video.every", e.video.every, 1),
+        ("experiment.video.fps", e.video.fps, 1),
         ("experiment.save.model.long_term_freq", e.save.model.long_term_freq, 1),
         ("logger.train_freq", config.logger.train_freq, 1),
         ("replay_buffer.batch_size", config.replay_buffer.batch_size, 1),
@@ -118,6 +120,8 @@ def _check_numbers(config: Config) -> None:
     ):
         if value is not None and value < least:
             raise ConfigError(f"{key}={value} must be at least {least}.")
+    if len(e.video.size) != 2 or min(e.video.size) < 16:
+        raise ConfigError(f"experiment.video.size={e.video.size} must be a width and a height of at least 16 pixels.")
     if e.max_minutes is not None and e.max_minutes <= 0:
         raise ConfigError(f"experiment.max_minutes={e.max_minutes} must be positive.")
     if e.save.model.retain_last_n == 0 or e.save.model.retain_last_n < -1:

@@ -53,6 +53,14 @@ class SaveConfig:
 
 
 @dataclass
+class VideoConfig:
+    at_eval: bool = opt(False, "film the first episode of every task in each evaluation, instead of one at the end")
+    size: list[int] = opt([320, 240], "width and height in pixels")
+    every: int = opt(2, "steps between two pictures")
+    fps: int | None = opt(None, "pictures per second; null: the env's own")
+
+
+@dataclass
 class ExperimentConfig:
     num_train_steps: int = opt(2_000_000, "length of the run in steps: one step is one transition in every task")
     max_minutes: float | None = opt(None, "stop after so many minutes of training, then evaluate and report as usual")
@@ -88,7 +96,8 @@ class ExperimentConfig:
     save_minutes: float | None = opt(10.0, "a checkpoint also after so many minutes without one; null: never")
     save: SaveConfig = opt(SaveConfig(), "")
     should_resume: bool = opt(True, "`train` on an unfinished run folder with the same options goes on with it")
-    save_video: bool = opt(True, "record an episode per task at the end")
+    save_video: bool = opt(True, "record an episode per task at the end, or in every evaluation (video.at_eval)")
+    video: VideoConfig = opt(VideoConfig(), "")
     init_from: str | None = opt(None, "run folder whose trained weights this run starts from (also --init-from)")
 
 
@@ -122,6 +131,7 @@ class LoggerConfig:
     train_freq: int | None = opt(
         None, "steps between training lines; null: one episode of every slot, within 200 and 1000"
     )
+    per_episode: bool = opt(False, "a training line whenever an episode ends, however short, instead of train_freq")
     use_tb: bool = opt(True, "TensorBoard files in tb/")
     use_wandb: bool = opt(False, "Weights & Biases too (pip install 'medley[wandb]')")
     wandb_project: str = opt("medley", "project name at Weights & Biases")

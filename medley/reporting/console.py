@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -38,15 +39,23 @@ class Console:
         pass
 
 
+# ANSI colours of a line's first word, on a terminal only.
+_COLOURS = {"train": "33", "eval": "32"}
+
+
 class Lines(Console):
     def __init__(self, metrics: MetricsConfig) -> None:
         self.columns = {"train": metrics.train, "eval": metrics.eval}
+        self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
     def note(self, text: str) -> None:
         print(text, flush=True)
 
     def write(self, kind: str, row: dict[str, Any]) -> None:
-        print(format_line(kind, row, self.columns[kind]), flush=True)
+        line = format_line(kind, row, self.columns[kind])
+        if self.coloured:
+            line = line.replace(kind, f"\033[{_COLOURS[kind]}m{kind}\033[0m", 1)
+        print(line, flush=True)
 
 
 def make_console(

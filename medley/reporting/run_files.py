@@ -38,7 +38,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Video:
-    """One episode of one task, as `video/<step>_<task>.mp4`."""
+    """One episode of one task, as `video/<step>_<task>.mp4`, or `video/<step>.mp4` where there is one task."""
 
     path: Path
     step: int
@@ -138,11 +138,16 @@ def _evaluation(row: dict[str, Any], ret: object, per_task: dict[str, TaskScore]
     )
 
 
+def video_name(step: int, task: str, tasks: Sequence[str]) -> str:
+    return f"{step}.mp4" if len(tasks) == 1 else f"{step}_{file_name(task)}.mp4"
+
+
 def find_videos(folder: Path, tasks: Sequence[str]) -> list[Video]:
     named = {file_name(task): task for task in tasks}
     videos = []
     for path in sorted(folder.glob("*.mp4")) if folder.is_dir() else []:
-        found = re.fullmatch(r"(\d{1,15})_(.+)", path.stem)
+        found = re.fullmatch(r"(\d{1,15})(?:_(.+))?", path.stem)
         if found and path.is_file():
-            videos.append(Video(path, int(found[1]), named.get(found[2], found[2])))
+            task = named.get(found[2], found[2]) if found[2] else tasks[0] if tasks else path.stem
+            videos.append(Video(path, int(found[1]), task))
     return sorted(videos, key=lambda video: video.step)

@@ -17,9 +17,9 @@ from PIL import Image, ImageDraw, ImageFont
 from medley.envs.api import MultiTaskEnv
 from medley.envs.gl import HOW_TO_GET_VIDEOS, find_gl, prepare_gl
 from medley.errors import MedleyError
-from medley.reporting.run_files import file_name
+from medley.reporting.run_files import video_name
 
-__all__ = ["HOW_TO_GET_VIDEOS", "NoVideo", "find_gl", "prepare_gl", "record_videos"]
+__all__ = ["HOW_TO_GET_VIDEOS", "Film", "NoVideo", "find_gl", "prepare_gl", "record_videos"]
 
 Frame = npt.NDArray[np.uint8]
 Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
@@ -27,6 +27,7 @@ Act = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
 # Steps shown after the first success, so that it can be seen, and how long the last picture stays.
 _AFTER_SUCCESS = 8
 _HOLD_SECONDS = 0.8
+_MOST_PICTURES = 2000  # of all tasks in one evaluation: they are held in memory until it ends
 
 
 class NoVideo(MedleyError):
@@ -43,7 +44,8 @@ def record_videos(
     every: int = 2,
     fps: int | None = None,
 ) -> list[Path]:
-    """Play one episode of every task in its first slot; returns `<folder>/<step>_<task>.mp4`, one per task.
+    """Play one episode of every task in its first slot; returns `<folder>/<step>_<task>.mp4`, one per task
+    (`<step>.mp4` where there is only one).
 
     `act` maps the observations of all slots to their actions. Every `every`-th step is drawn, fewer where an
     episode would not fit into `max_frames`; a video ends soon after the first success or with the episode.
@@ -58,8 +60,8 @@ def record_videos(
         obs, _ = env.reset()
         for index, task in enumerate(env.tasks):
             frames, obs = _episode(env, act, obs, index, step, size, every)
-            path = folder / f"{step}_{file_name(task)}.mp4"
-            _write(path, frames + frames[-1:] * round(_HOLD_SECONDS * rate), rate)
+            path = folder / video_name(step, task, env.tasks)
+            _write(path, frames, rate)
             written.append(path)
     except OSError as error:
         raise NoVideo(f"The videos of step {step} cannot be written to {folder}: {error}.") from error
@@ -76,28 +78,101 @@ def _episode(
     every: int,
 ) -> tuple[list[Frame], npt.NDArray[Any]]:
     """The pictures of one task's episode, and the observations it left behind."""
-    slot = index * env.slots_per_task
+    reel = _Reel(env, index, step, size, every)
     active = np.zeros(env.num_envs, dtype=np.bool_)
-    active[slot] = True
-    label = f"{env.tasks[index]}   step {step:,}"
-    frames = [_stamp(_draw(env, slot, size), label, False)]
-    since_success: int | None = None
-    for time in range(1, env.horizon + 1):
+    active[reel.slot] = True
+    while not reel.done:
         obs, _, terminated, truncated, info = env.step(act(obs), active)
-        if since_success is not None:
-            since_success += 1
-        elif info["success"][slot]:
-            since_success = 0
-        if terminated[slot] or truncated[slot]:
+        reel.after(terminated | truncated, info["success"])
+    return reel.frames, obs
+
+
+class _Reel:
+    """The pictures of the episode that a task's first slot is at the start of."""
+
+    def __init__(self, env: MultiTaskEnv, index: int, step: int, size: tuple[int, int], every: int) -> None:
+        self.env, self.size, self.every = env, size, every
+        self.slot = index * env.slots_per_task
+        self.label = f"{env.tasks[index]}   step {step:,}"
+        self.done = False
+        self._time = 0
+        self._since_success: int | None = None
+        self.frames = [_stamp(_draw(env, self.slot, size), self.label, False)]
+
+    def after(self, ended: npt.NDArray[np.bool_], success: npt.NDArray[np.bool_]) -> None:
+        """The slot has taken a step."""
+        self._time += 1
+        if self._since_success is not None:
+            self._since_success += 1
+        elif success[self.slot]:
+            self._since_success = 0
+        if ended[self.slot]:
             # The slot is at the start of its next episode already: the last picture is the one before.
-            if since_success == 0:
-                frames.append(_mark(frames[-1]))
-            break
-        if time % every == 0 or since_success == 0:
-            frames.append(_stamp(_draw(env, slot, size), label, since_success is not None))
-        if since_success is not None and since_success >= _AFTER_SUCCESS:
-            break
-    return frames, obs
+            if self._since_success == 0:
+                self.frames.append(_mark(self.frames[-1]))
+            self.done = True
+            return
+        if self._time % self.every == 0 or self._since_success == 0:
+            picture = _draw(self.env, self.slot, self.size)
+            self.frames.append(_stamp(picture, self.label, self._since_success is not None))
+        self.done = self._since_success is not None and self._since_success >= _AFTER_SUCCESS
+
+
+class Film:
+    """The first episode of every task, filmed while an evaluation runs it (an `Evaluator`'s watcher).
+
+    What goes wrong is told to `fail` and ends the filming, not the evaluation.
+    """
+
+    def __init__(
+        self,
+        env: MultiTaskEnv,
+        folder: Path,
+        step: int,
+        size: tuple[int, int],
+        every: int,
+        fps: int | None,
+        fail: Callable[[str], None],
+    ) -> None:
+        self.env, self.folder, self.step, self.size = env, folder, step, size
+        self.every = max(every, math.ceil(env.horizon * len(env.tasks) / _MOST_PICTURES))
+        self.rate = fps or int(env.metadata.get("render_fps", 25))
+        self._fail = fail
+        self._reels: list[_Reel] = []
+
+    def begin(self) -> None:
+        self._or_fail(self._begin)
+
+    def after(self, ended: npt.NDArray[np.bool_], success: npt.NDArray[np.bool_]) -> None:
+        self._or_fail(lambda: self._after(ended, success))
+
+    def end(self) -> None:
+        self._or_fail(self._end)
+
+    def _begin(self) -> None:
+        tasks = range(len(self.env.tasks))
+        self._reels = [_Reel(self.env, index, self.step, self.size, self.every) for index in tasks]
+
+    def _after(self, ended: npt.NDArray[np.bool_], success: npt.NDArray[np.bool_]) -> None:
+        for reel in self._reels:
+            if not reel.done:
+                reel.after(ended, success)
+
+    def _end(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for task, reel in zip(self.env.tasks, self._reels, strict=bool(self._reels)):
+            _write(self.folder / video_name(self.step, task, self.env.tasks), reel.frames, self.rate)
+        self._reels = []
+
+    def _or_fail(self, do: Callable[[], Any]) -> None:
+        try:
+            do()
+        except (NoVideo, ImportError) as error:
+            self._reels = []
+            self._fail(str(error))
+        except OSError as error:
+            self._reels = []
+            self._fail(f"The videos of step {self.step} cannot be written to {self.folder}: {error}.")
 
 
 def _draw(env: MultiTaskEnv, slot: int, size: tuple[int, int]) -> Frame:
@@ -137,7 +212,7 @@ def _font() -> Any:
 
 
 def _write(path: Path, frames: Sequence[Frame], fps: int) -> None:
-    """Written under another name, then renamed: a file with the right name is whole."""
+    """Written under another name, then renamed: a file with the right name is whole. The last picture stays a while."""
     import imageio_ffmpeg  # here, so that a machine without it can still tell what is missing
 
     beside = path.with_name(f".{path.name}.part.mp4")
@@ -154,7 +229,7 @@ def _write(path: Path, frames: Sequence[Frame], fps: int) -> None:
             output_params=["-movflags", "+faststart"],
         )
         writer.send(None)
-        for frame in frames:
+        for frame in [*frames, *[frames[-1]] * round(_HOLD_SECONDS * fps)]:
             writer.send(np.ascontiguousarray(frame))
         writer.close()
         beside.replace(path)

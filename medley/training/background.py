@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future
 
-from medley.training.evaluator import EpisodeScore, Evaluator, Interrupted
+from medley.training.evaluator import EpisodeScore, Evaluator, Interrupted, Watcher
 
 
 class BackgroundEvaluation:
     """`counters` say which state of the agent is being scored."""
 
-    def __init__(self, evaluator: Evaluator, episodes: int, counters: dict[str, int]) -> None:
-        self.counters = counters
+    def __init__(
+        self, evaluator: Evaluator, episodes: int, counters: dict[str, int], watcher: Watcher | None = None
+    ) -> None:
+        self.counters, self.watcher = counters, watcher
+        self.seconds = 0.0  # that it took
         self.total, self._ended, self._abandoned = episodes * len(evaluator.env.tasks), 0, False
         self._result: Future[list[EpisodeScore]] = Future()
         self._thread = threading.Thread(target=self._run, args=(evaluator, episodes), daemon=True)
@@ -35,10 +39,13 @@ class BackgroundEvaluation:
         self._thread.join()
 
     def _run(self, evaluator: Evaluator, episodes: int) -> None:
+        began = time.monotonic()
         try:
-            self._result.set_result(
-                evaluator.run(episodes, on_episode=self._count, should_stop=lambda: self._abandoned)
+            scores = evaluator.run(
+                episodes, on_episode=self._count, should_stop=lambda: self._abandoned, watcher=self.watcher
             )
+            self.seconds = time.monotonic() - began
+            self._result.set_result(scores)
         except (Exception, Interrupted) as e:
             self._result.set_exception(e)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from medley.config.schema import ExperimentConfig
 from medley.files import read_json, write_json
 from medley.training.background import BackgroundEvaluation
-from medley.training.evaluator import EpisodeScore, Evaluator, summarise
+from medley.training.evaluator import EpisodeScore, Evaluator, Watcher, summarise
+from medley.training.filming import Filming
 
 Log = Callable[[dict[str, Any]], None]
 
@@ -17,8 +21,10 @@ Log = Callable[[dict[str, Any]], None]
 class Evaluations:
     """`last` is the step of the newest evaluation that was made or begun; -1 if there was none."""
 
-    def __init__(self, options: ExperimentConfig, evaluator: Evaluator, path: Path) -> None:
-        self.options, self.evaluator, self.path = options, evaluator, path
+    def __init__(
+        self, options: ExperimentConfig, evaluator: Evaluator, path: Path, filming: Filming | None = None
+    ) -> None:
+        self.options, self.evaluator, self.path, self.filming = options, evaluator, path, filming
         self.tasks = evaluator.env.tasks
         self.last = -1
         self.made: list[dict[str, Any]] = []
@@ -50,21 +56,25 @@ class Evaluations:
             show(f"evaluating {ended}/{total}")
 
         self.evaluator.refresh()
-        scores = self.evaluator.run(episodes, on_episode=count, should_stop=should_stop)
+        began = time.monotonic()
+        film = self._film(counters["step"])
+        scores = self.evaluator.run(episodes, on_episode=count, should_stop=should_stop, watcher=film)
         self.last = counters["step"]
-        self._record(counters, scores, log)
+        self._record(counters, scores, time.monotonic() - began, log)
 
     def begin(self, counters: dict[str, int]) -> None:
         """Of the agent as it is now, beside the training that goes on."""
         self.evaluator.refresh()
-        self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters)
+        film = self._film(counters["step"])
+        self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters, film)
         self.last = counters["step"]
 
     def finish(self, log: Log, wait: bool = True) -> None:
         """Record the one under way, if there is one; without `wait` only if it has ended."""
         if self._under_way is not None and (wait or self._under_way.done()):
             evaluation, self._under_way = self._under_way, None
-            self._record(evaluation.counters, evaluation.result(), log)
+            scores = evaluation.result()
+            self._record(evaluation.counters, scores, evaluation.seconds, log)
 
     def abandon(self) -> None:
         if self._under_way is not None:
@@ -87,10 +97,16 @@ class Evaluations:
         assert episodes is not None
         return episodes
 
-    def _record(self, counters: dict[str, int], scores: list[EpisodeScore], log: Log) -> None:
+    def _film(self, step: int) -> Watcher | None:
+        return None if self.filming is None else self.filming.start(self.evaluator.env, step)
+
+    def _record(self, counters: dict[str, int], scores: list[EpisodeScore], seconds: float, log: Log) -> None:
         result = {**counters, **summarise(scores, self.tasks)}
         self.made.append(result)
-        row = {**counters, "episode_reward": result["return"], "success": result["success"]}
+        row = {**counters, "episode_reward": result["return"], "success": result["success"], "duration": seconds}
+        if len(self.tasks) == 1:
+            returns = [score.reward for score in scores]
+            row |= {"episode_reward_std": float(np.std(returns)), "episode_rewards": returns}
         for i, task in enumerate(self.tasks):
             row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
             row[f"success_env_index_{i}"] = result["per_task"][task]["success"]

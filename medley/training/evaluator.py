@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,19 @@ class EpisodeScore:
     success: bool
     reward: float
     length: int
+
+
+class Watcher(typing.Protocol):
+    """Looks on while an evaluation runs, and changes nothing about it."""
+
+    def begin(self) -> None:
+        """Every slot is at the start of its first episode."""
+
+    def after(self, ended: npt.NDArray[np.bool_], success: npt.NDArray[np.bool_]) -> None:
+        """All slots that were active have taken a step."""
+
+    def end(self) -> None:
+        """The last episode is over."""
 
 
 class Interrupted(Exception):
@@ -54,6 +68,7 @@ class Evaluator:
         done: Sequence[EpisodeScore] = (),
         on_episode: Callable[[EpisodeScore], None] = lambda score: None,
         should_stop: Callable[[], bool] = lambda: False,
+        watcher: Watcher | None = None,
     ) -> list[EpisodeScore]:
         act = act or self.acting
         assert act is not None
@@ -66,11 +81,15 @@ class Evaluator:
                     pending[task * slots + e % slots].append(e)
         scores = list(done)
         obs = self._reset(pending)
+        if watcher is not None:
+            watcher.begin()
         while any(pending):
             if should_stop():
                 raise Interrupted
             active = np.array([bool(p) for p in pending])
             obs, _, terminated, truncated, info = env.step(self._actions(act, obs), active)
+            if watcher is not None:
+                watcher.after(terminated | truncated, info["success"])
             for k in np.flatnonzero(terminated | truncated):
                 final = info["final_info"]
                 success = final["episode"]["s"][k] if self.protocol.success == "any" else final["success"][k]
@@ -85,6 +104,8 @@ class Evaluator:
                     raise NonFiniteError(f"evaluation, task {score.task}: the environment gave a non-finite reward.")
                 scores.append(score)
                 on_episode(score)
+        if watcher is not None:
+            watcher.end()
         return sorted(scores, key=lambda s: (env.tasks.index(s.task), s.episode))
 
     def _reset(self, pending: list[list[int]]) -> npt.NDArray[Any]:

@@ -23,6 +23,7 @@ from medley.training.checkpoints import Checkpoints, Snapshot
 from medley.training.collector import Episode
 from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
+from medley.training.filming import Filming
 from medley.training.run import Run, peak_memory
 from medley.training.scheduler import Scheduler
 from medley.training.upkeep import Upkeep
@@ -41,7 +42,8 @@ class Experiment:
         self.owed = 0  # updates still to be done for what is in replay
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
-        self.evaluations = Evaluations(config.experiment, self.parts.evaluator, run.path / "results.json")
+        filming = Filming(config, run.path / "video", self._note)
+        self.evaluations = Evaluations(config.experiment, self.parts.evaluator, run.path / "results.json", filming)
         self.log_lengths: dict[str, int] = {}
         # An episode of every slot, within reason: a world of short episodes would log all the time.
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
@@ -72,12 +74,20 @@ class Experiment:
         self._clock = self._saved_at = self._logged_at = time.monotonic()
         self._logging = 0.0  # seconds, so that run.json can say what logging cost
         self._last_save = self.step if self.checkpoints.steps() else -1
+        self._logged_env_step = self.parts.env.env_steps(self.step)
 
     def is_done(self) -> bool:
         return self.step >= self.config.experiment.num_train_steps or self._time_is_up()
 
     def between_chunks(self, done: bool, should_stop: Callable[[], bool]) -> str | None:
         """Evaluate and save what is due; says how the run ended, if it did."""
+        began = time.monotonic()
+        try:
+            return self._between_chunks(done, should_stop)
+        finally:
+            self._logged_at += time.monotonic() - began  # a training line's duration is that of training
+
+    def _between_chunks(self, done: bool, should_stop: Callable[[], bool]) -> str | None:
         evaluations, background = self.evaluations, self.parts.eval_in_background and not done
         evaluations.finish(self._log_evaluation, wait=not background)
         due = evaluations.due(self.step, done)
@@ -85,7 +95,7 @@ class Experiment:
             self.parts.learner.check_finite(self.step)
         if due and not background:
             with contextlib.suppress(Interrupted):  # then it is saved as still to be done
-                evaluations.make(self.counters(), done, self._log_evaluation, self._show, should_stop)
+                evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
         if done or should_stop() or self._save_due(self._last_save):
             evaluations.finish(self._log_evaluation)
             if self.step != self._last_save or done:
@@ -98,7 +108,7 @@ class Experiment:
         if due and background:
             # After saving: if the run is killed while this goes on, it begins again from that checkpoint.
             evaluations.finish(self._log_evaluation)
-            evaluations.begin(self.counters())
+            evaluations.begin(self._so_far())
         return None
 
     def collect(self) -> None:
@@ -138,7 +148,7 @@ class Experiment:
     def report(self) -> None:
         if self.config.setup.debug.should_enable:
             self.parts.learner.check_finite(self.step)
-        if self.step // self.log_freq > self.last_log // self.log_freq:
+        if self.finished if self.config.logger.per_episode else self._line_due():
             self._log_training()
         progress = self.evaluations.progress
         self._show("training" if progress is None else f"training, evaluating {progress}")
@@ -158,6 +168,9 @@ class Experiment:
 
     # ---- what is due
 
+    def _line_due(self) -> bool:
+        return self.step // self.log_freq > self.last_log // self.log_freq
+
     def _save_due(self, last_save: int) -> bool:
         e = self.config.experiment
         if self.step == 0:
@@ -176,12 +189,22 @@ class Experiment:
     # ---- numbers
 
     def counters(self) -> dict[str, int]:
-        tasks = len(self.parts.env.tasks)
-        return {"step": self.step, "frames": self.step * tasks, "updates": self.parts.learner.updates}
+        """`env_step` counts the simulator's control steps in a task: more than `step` where actions are repeated."""
+        env = self.parts.env
+        return {
+            "step": self.step,
+            "env_step": env.env_steps(self.step),
+            "frames": self.step * len(env.tasks),
+            "updates": self.parts.learner.updates,
+        }
+
+    def _so_far(self) -> dict[str, int]:
+        return {**self.counters(), "episode": self.episodes_ended}
 
     def _log_training(self) -> None:
         now = time.monotonic()
-        row: dict[str, Any] = {**self.counters(), "episode": self.episodes_ended, "duration": now - self._logged_at}
+        row: dict[str, Any] = {**self._so_far(), "duration": now - self._logged_at}
+        row["fps"] = (row["env_step"] - self._logged_env_step) / max(row["duration"], 1e-9)
         if self.finished:
             row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
         for count in ("instabilities", "restarts", "lost_episodes"):
@@ -191,12 +214,16 @@ class Experiment:
             row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
             row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
         row |= self.parts.learner.drain(self.step)
-        self._logged_at, self.last_log, self.finished = now, self.step, []
+        self._logged_at, self._logged_env_step = now, row["env_step"]
+        self.last_log, self.finished = self.step, []
         self.logger.write("train", row)
         self._logging += time.monotonic() - now
 
     def _log_evaluation(self, row: dict[str, Any]) -> None:
         self.logger.write("eval", row)
+
+    def _note(self, text: str) -> None:
+        self.console.note(text)
 
     def _show(self, doing: str) -> None:
         self.console.progress(self.step, self.parts.learner.updates, doing)

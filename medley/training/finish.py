@@ -8,13 +8,15 @@ from typing import Any
 import numpy.typing as npt
 
 from medley.errors import MedleyError
+from medley.training.filming import DRAWN_BY_GL
 from medley.training.policy import Policy
 from medley.training.run import Run
 
 
 def finish(run: Run, say: Callable[[str], None] = print) -> None:
     """Videos where the machine can draw, then report.html and the table. Nothing missing here fails a run."""
-    if run.config().experiment.save_video:
+    experiment = run.config().experiment
+    if experiment.save_video and not experiment.video.at_eval:
         try:
             record(run)
         except (MedleyError, NotImplementedError, ImportError) as e:
@@ -36,7 +38,7 @@ def record(run: Run) -> None:
     """One short video per task with the newest checkpoint."""
     from medley.reporting import video
 
-    if run.config().env.builder in ("metaworld", "dmc", "hipbmdp") and video.prepare_gl() is None:
+    if run.config().env.builder in DRAWN_BY_GL and video.prepare_gl() is None:
         raise video.NoVideo(video.HOW_TO_GET_VIDEOS)
     policy = Policy(run.path)
     env = policy.make_env()
@@ -45,6 +47,8 @@ def record(run: Run) -> None:
         return policy.act(obs.reshape(len(env.tasks), 1, *obs.shape[1:])).reshape(env.num_envs, -1)
 
     try:
-        video.record_videos(env, act, run.path / "video", run.info().get("step", 0))
+        o = run.config().experiment.video
+        step, (width, height) = run.info().get("step", 0), o.size
+        video.record_videos(env, act, run.path / "video", step, size=(width, height), every=o.every, fps=o.fps)
     finally:
         env.close()

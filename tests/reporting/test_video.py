@@ -11,11 +11,15 @@ import gymnasium as gym
 import imageio_ffmpeg
 import numpy as np
 import pytest
+import torch
 
 from medley.envs import gl
 from medley.envs.api import MultiTaskEnv, StepResult
 from medley.errors import MedleyError
-from medley.reporting.video import HOW_TO_GET_VIDEOS, NoVideo, find_gl, prepare_gl, record_videos
+from medley.reporting.run_files import find_videos
+from medley.reporting.video import HOW_TO_GET_VIDEOS, Film, NoVideo, find_gl, prepare_gl, record_videos
+from medley.training.evaluator import Evaluator
+from medley.training.protocols import PROTOCOLS
 
 
 class Lights(MultiTaskEnv):
@@ -128,6 +132,55 @@ def test_failures_have_one_type_and_leave_nothing_behind(tmp_path: Path, monkeyp
     assert list((tmp_path / "none").iterdir()) == []
     assert issubclass(NoVideo, MedleyError)
     assert "\n" not in HOW_TO_GET_VIDEOS
+
+
+def _still(rows: Any, noise: Any) -> Any:
+    return torch.zeros(*rows.shape[:2], 2)
+
+
+def _film(env: MultiTaskEnv, folder: Path, said: list[str]) -> Film:
+    return Film(env, folder, 40, (64, 48), 2, 20, said.append)
+
+
+def test_an_evaluation_is_filmed_as_it_runs(tmp_path: Path) -> None:
+    said: list[str] = []
+    env = Lights()
+    plain = Evaluator(Lights(), PROTOCOLS["episodes"]).run(3, _still)
+    filmed = Evaluator(env, PROTOCOLS["episodes"]).run(3, _still, watcher=_film(env, tmp_path / "video", said))
+    assert filmed == plain, "filming changes nothing"
+    assert not said
+    assert set(env.drawn) == {0, 2}
+    hold = 16
+    counts = {path.name: imageio_ffmpeg.count_frames_and_secs(str(path))[0] for path in (tmp_path / "video").iterdir()}
+    assert counts == {"40_bright.mp4": 10 + hold, "40_a-b-c.mp4": 20 + hold}  # as `record_videos` has them
+
+
+def test_the_film_of_a_single_task_has_no_name_but_the_step(tmp_path: Path) -> None:
+    env = Lights()
+    env.tasks, env.slots_per_task = ("bright",), 4
+    env.task_ids[:] = 0
+    Evaluator(env, PROTOCOLS["episodes"]).run(1, _still, watcher=_film(env, tmp_path, []))
+    assert [path.name for path in tmp_path.iterdir()] == ["40.mp4"]
+    (video,) = find_videos(tmp_path, ["bright"])
+    assert (video.step, video.task) == (40, "bright")
+
+
+def test_a_film_that_fails_stops_no_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Breaks(Lights):
+        def render_slot(self, slot: int, width: int = 320, height: int = 240) -> Any:
+            if self.time[slot] >= 4:
+                raise RuntimeError("gladLoadGL error")
+            return super().render_slot(slot, width, height)
+
+    env, said = Breaks(), list[str]()
+    assert len(Evaluator(env, PROTOCOLS["episodes"]).run(1, _still, watcher=_film(env, tmp_path, said))) == 2
+    (why,) = said
+    assert "gladLoadGL error" in why
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    env, said = Lights(), []
+    Evaluator(env, PROTOCOLS["episodes"]).run(1, _still, watcher=_film(env, tmp_path / "file", said))
+    assert "cannot be written" in said[0]
 
 
 @pytest.mark.parametrize("backend", ["nonsense", "disabled"])

@@ -60,6 +60,26 @@ def test_lines_are_printed_at_once(metrics: MetricsConfig, capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines() == ["Going on from step 5.", TRAIN, EVAL]
 
 
+def test_the_line_with_reconstruction() -> None:
+    columns = load_config(["env=gym", "metrics=sac_ae"]).metrics
+    assert format_line("train", {**ROW, "ae_loss": 0.02345}, columns.train) == TRAIN + " | RLOSS: 0.0234"
+    assert format_line("train", ROW, columns.train) == TRAIN + " | RLOSS: 0.0000"
+    assert format_line("eval", {"step": 0, "episode_reward": 21.16764}, columns.eval) == EVAL
+
+
+def test_colour_on_a_terminal_only(
+    metrics: MetricsConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Lines(metrics).write("train", ROW)
+    line = capsys.readouterr().out.rstrip("\n")
+    assert line == TRAIN.replace("train", "\033[33mtrain\033[0m")
+    monkeypatch.setenv("NO_COLOR", "1")
+    Lines(metrics).write("train", ROW)
+    assert capsys.readouterr().out.rstrip("\n") == TRAIN
+
+
 def test_which_console(metrics: MetricsConfig, capsys: pytest.CaptureFixture[str]) -> None:
     def made(how: str) -> Console:
         return make_console(how, metrics, "title", ("a", "b"), 100, 0)

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# ./run_cluster.sh DOMAIN TASK [options of train.py or medley]
+#
+# Trains ten seeds, each in ./runs/DOMAIN_TASK/CONFIG/seed_i. With Slurm (sbatch) every seed is a job of its own;
+# without it the same scripts run on this machine, and this one waits for them. The same command again goes on with
+# what was stopped and leaves alone what is finished. Variables that it looks at:
+#   SEEDS="1 2 3"       which seeds; default: 1 to 10
+#   CONFIG=sac_states   sac_ae (default), sac_pixels, sac_states, or any name of your own: sac_ae with other options
+#   JOBS=2              without Slurm: how many seeds at once; default: 1
+#   RUNS=./runs         where the folders are
+#   PYTHON=python3      which Python
+set -euo pipefail
+if [ $# -lt 2 ] || [[ $1 == -* ]] || [[ $2 == -* ]]; then
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+fi
+DOMAIN=$1 TASK=$2
+shift 2
+CONFIG=${CONFIG:-sac_ae} SEEDS=${SEEDS:-1 2 3 4 5 6 7 8 9 10} JOBS=${JOBS:-1} RUNS=${RUNS:-./runs}
+PYTHON=${PYTHON:-$(command -v python || command -v python3)}
+
+# ---- what is trained: change it here
+
+case "$DOMAIN $TASK" in
+  "cartpole swingup") ACTION_REPEAT=8 ;;
+  "cheetah run" | "reacher easy" | "ball_in_cup catch") ACTION_REPEAT=4 ;;
+  *) ACTION_REPEAT=2 ;;
+esac
+case $CONFIG in
+  sac_states) METHOD=(--encoder_type identity) ;;
+  sac_pixels) METHOD=(--encoder_type pixel --decoder_type identity) ;;
+  *) METHOD=(--encoder_type pixel --decoder_type pixel) ;;
+esac
+HYPER=(
+  --action_repeat "$ACTION_REPEAT"
+  --num_train_steps 1000000
+  --init_steps 1000
+  --batch_size 128
+  --hidden_dim 1024
+  --eval_freq 10000
+  --num_eval_episodes 10
+  --save_tb
+  --save_video
+)
+SLURM=(--nodes=1 --ntasks=1 --cpus-per-task=10 --gres=gpu:1 --mem=64G --time=72:00:00 --requeue)
+
+# ---- how it is started
+
+HERE=$(cd "$(dirname "$0")" && pwd)
+FOLDERS=()
+
+# The two scripts of a seed.
+write_scripts() { # FOLDER SEED MORE...
+  local folder=$1 seed=$2
+  {
+    echo '#!/usr/bin/env bash'
+    printf 'exec'
+    printf ' %q' "$PYTHON" -u "$HERE/train.py" --domain_name "$DOMAIN" --task_name "$TASK" "${METHOD[@]}" "${HYPER[@]}" \
+      --seed "$seed" --work_dir "$folder" "setup.id=$CONFIG" "${@:3}"
+    echo
+  } >"$folder/run.sh"
+  {
+    echo '#!/usr/bin/env bash'
+    printf '#SBATCH %s\n' "--job-name=${DOMAIN}_${TASK}_${CONFIG}_$seed" "--output=\"$folder/stdout\"" \
+      "--error=\"$folder/stderr\"" --open-mode=append "${SLURM[@]}"
+    printf 'exec bash %q\n' "$folder/run.sh"
+  } >"$folder/run.slrm"
+  chmod +x "$folder/run.sh"
+}
+
+is_finished() { grep -qs '"status": "finished"' "$1/run.json"; }
+
+stop() { # what is under way saves itself, and goes on when this is started again
+  trap - INT TERM
+  # shellcheck disable=SC2046
+  kill $(jobs -rp) 2>/dev/null || true
+  wait
+  exit 130
+}
+trap stop INT TERM
+
+for seed in $SEEDS; do
+  folder=$RUNS/${DOMAIN}_$TASK/$CONFIG/seed_$seed
+  mkdir -p "$folder"
+  folder=$(cd "$folder" && pwd)
+  if is_finished "$folder"; then
+    echo "$folder: finished"
+    continue
+  fi
+  write_scripts "$folder" "$seed" "$@"
+  FOLDERS+=("$folder")
+  if command -v sbatch >/dev/null; then
+    job=$(sbatch --parsable "$folder/run.slrm")
+    echo "${job%%;*}" >"$folder/id"
+    echo "$folder: job ${job%%;*}"
+  else
+    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do sleep 0.5; done
+    bash "$folder/run.sh" >>"$folder/stdout" 2>>"$folder/stderr" &
+    echo $! >"$folder/id"
+    echo "$folder: process $!"
+  fi
+done
+command -v sbatch >/dev/null && exit 0
+
+while [ "$(jobs -rp | wc -l)" -gt 0 ]; do sleep 0.5; done
+failed=0
+for folder in ${FOLDERS[@]+"${FOLDERS[@]}"}; do
+  if ! is_finished "$folder"; then
+    echo "$folder: failed, see stderr there: $(tail -n 1 "$folder/stderr")" >&2
+    failed=1
+  fi
+done
+exit $failed
