@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 
 class ActorCritic(Agent):
-    sees_pictures = False
-
     def __init__(self, options: SACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
         if spaces.image is not None and not self.sees_pictures:
             raise ConfigError(

@@ -115,6 +115,8 @@ class Agent(ABC):
     that `phase(n)` gives for the n-th update. All tensors stay where they are for the agent's whole life.
     """
 
+    sees_pictures = False  # whether observations are pictures
+
     @abstractmethod
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         """Actions [tasks, rows, dim] for obs [tasks, rows, dim]; standard normal noise explores, None does not."""

@@ -98,7 +98,7 @@ class Ours:
 
     def close(self) -> None:
         self.parts.env.close()
-        self.parts.evaluator.env.close()
+        self.parts.evaluator.close()
 
 
 class Theirs:

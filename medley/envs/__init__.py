@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from medley.envs.api import MultiTaskEnv
 from medley.envs.dmc.config import DMCConfig, dmc_tasks
-from medley.envs.dmc.families import FamilyConfig, family_tasks
+from medley.envs.dmc.families import FamilyConfig, evaluation_sets, family_tasks
 from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
@@ -46,7 +46,7 @@ register_env("point", EnvKind(PointConfig, build_point, point_tasks))
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
 register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks))
-register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks))
+register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks, evaluation_sets))
 
 
 def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) -> MultiTaskEnv:

@@ -33,6 +33,8 @@ def acts_on_gpu(agent: Agent, rows: int, steps: int, device: torch.device) -> bo
     """
     if device.type != "cuda":
         return False
+    if agent.sees_pictures:
+        return True  # convolutions: a core would take milliseconds
     weights = sum(t.numel() for t in agent.policy_tensors())
     on_gpu = 110 + 40 / steps  # microseconds
     on_cpu = 20 + 1.7e-5 * rows * weights + (250 + 5e-4 * weights) / steps
@@ -56,9 +58,9 @@ class OwnPolicy:
 class CopyOnCPU:
     """A copy on the CPU of an agent anywhere, by compiled code where there is some."""
 
-    def __init__(self, agent: Agent, copy: Agent) -> None:
+    def __init__(self, agent: Agent, copy: Agent, act: Act | None = None) -> None:
         native = copy.native(threads=1)
-        self._act: Act = copy.act if isinstance(native, str) else native.act
+        self._act: Act = act or (copy.act if isinstance(native, str) else native.act)
         self._agent, self._to = agent, copy.policy_tensors()
         self._on_gpu = any(tensor.is_cuda for tensor in agent.policy_tensors())
         if self._on_gpu:
@@ -97,8 +99,8 @@ class _Captured:
 class CopyOnGPU:
     """A copy on the GPU: transfers and network as one captured graph, on a stream that goes before the updates'."""
 
-    def __init__(self, agent: Agent, copy: Agent) -> None:
-        self._agent, self._copy, self._to = agent, copy, copy.policy_tensors()
+    def __init__(self, agent: Agent, copy: Agent, act: Act | None = None) -> None:
+        self._agent, self._act, self._to = agent, act or copy.act, copy.policy_tensors()
         self._stream: Any = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
         self._ready, self._done = torch.cuda.Event(), torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._captured: dict[tuple[torch.Size, bool], _Captured] = {}
@@ -131,7 +133,7 @@ class CopyOnGPU:
 
         def run() -> Tensor:
             on_gpu = None if host_noise is None else host_noise.to("cuda", non_blocking=True)
-            return self._copy.act(host_obs.to("cuda", non_blocking=True), on_gpu)
+            return self._act(host_obs.to("cuda", non_blocking=True), on_gpu)
 
         with torch.cuda.stream(self._stream):
             host_actions = torch.empty(run().shape, pin_memory=True)

@@ -17,7 +17,7 @@ class BackgroundEvaluation:
     ) -> None:
         self.counters, self.watcher = counters, watcher
         self.seconds = 0.0  # that it took
-        self.total, self._ended, self._abandoned = episodes * len(evaluator.env.tasks), 0, False
+        self.total, self._ended, self._abandoned = episodes * evaluator.tasks, 0, False
         self._result: Future[list[EpisodeScore]] = Future()
         self._thread = threading.Thread(target=self._run, args=(evaluator, episodes), daemon=True)
         self._thread.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,8 +118,8 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     in_background = on_gpu if e.eval_in_background is None else e.eval_in_background
     evaluator = build_evaluator(config)
 
-    def copy(rows: int, steps: int) -> Acting:
-        return copy_policy(config, agent, spaces_of(env), rows, steps, device)
+    def copy(rows: int, steps: int, unseen: bool = False) -> Acting:
+        return copy_policy(config, agent, spaces_of(env), rows, steps, device, unseen)
 
     acting: Acting
     if on_gpu or overlap:
@@ -128,8 +128,10 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         acting = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
     if on_gpu or in_background:
         evaluator.acting = copy(evaluator.env.num_envs, evaluator.env.horizon)
+        _add_sets(config, evaluator, lambda other: copy(other.num_envs, other.horizon, unseen=True))
     else:
         evaluator.acting = OwnPolicy(agent, device)
+        _add_sets(config, evaluator, lambda other: OwnPolicy(agent, device, agent.act_unseen))
     return Parts(
         env=env,
         agent=agent,
@@ -145,11 +147,17 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     )
 
 
-def copy_policy(config: Config, agent: Agent, spaces: Spaces, rows: int, steps: int, device: torch.device) -> Acting:
-    """A copy of the agent's policy where it acts quickest: `rows` at a time, `steps` times with the same weights."""
+def copy_policy(
+    config: Config, agent: Agent, spaces: Spaces, rows: int, steps: int, device: torch.device, unseen: bool = False
+) -> Acting:
+    """A copy of the agent's policy where it acts quickest: `rows` at a time, `steps` times with the same weights.
+
+    `unseen`: it acts in tasks that are not trained.
+    """
     where = device if acts_on_gpu(agent, rows, steps, device) else torch.device("cpu")
     copy = agent_kind(config.agent.builder).build(config.agent, spaces, where, 0)
-    return CopyOnGPU(agent, copy) if where.type == "cuda" else CopyOnCPU(agent, copy)
+    act = copy.act_unseen if unseen else None
+    return CopyOnGPU(agent, copy, act) if where.type == "cuda" else CopyOnCPU(agent, copy, act)
 
 
 def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
@@ -203,6 +211,15 @@ def build_evaluator(config: Config) -> Evaluator:
     options = dataclasses.replace(config.env, **{k: v for k, v in protocol.env.items() if k in known})
     slots = config.experiment.eval_slots_per_task
     return Evaluator(env_kind(options.builder).build(options, slots, config.setup.seed, True), protocol)
+
+
+def _add_sets(config: Config, evaluator: Evaluator, act: Callable[[MultiTaskEnv], Acting]) -> None:
+    """Tasks that are not trained but scored, where the env knows such."""
+    kind, slots = env_kind(config.env.builder), config.experiment.eval_slots_per_task
+    assert slots is not None
+    for name, options in kind.evaluation_sets(config.env).items():
+        env = kind.build(options, slots, config.setup.seed, True)
+        evaluator.sets[name] = Evaluator(env, evaluator.protocol, act(env))
 
 
 def prepare_device(config: Config) -> torch.device:

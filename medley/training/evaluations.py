@@ -48,7 +48,7 @@ class Evaluations:
     ) -> None:
         """Here and now, of the agent as it is. Raises Interrupted if it is asked to stop."""
         episodes, ended = self._episodes(last), 0
-        total = episodes * len(self.tasks)
+        total = episodes * self.evaluator.tasks
 
         def count(score: EpisodeScore) -> None:
             nonlocal ended
@@ -110,6 +110,14 @@ class Evaluations:
         for i, task in enumerate(self.tasks):
             row[f"episode_reward_env_index_{i}"] = result["per_task"][task]["return"]
             row[f"success_env_index_{i}"] = result["per_task"][task]["success"]
+        if self.evaluator.sets:
+            result["sets"] = {"base": result["per_task"]}
+            for name, other in self.evaluator.sets.items():
+                result["sets"][name] = summarise(scores, other.env.tasks)["per_task"]
+            for name, per_task in result["sets"].items():
+                returns = [score["return"] for score in per_task.values()]
+                row[f"eval_{name}"] = float(np.mean(returns))
+                row |= {f"eval_{name}_env_index_{i}": value for i, value in enumerate(returns)}
         log({**row, "protocol": self.options.protocol})
         self._write()
 

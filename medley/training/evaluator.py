@@ -54,12 +54,23 @@ class Evaluator:
 
     def __init__(self, env: MultiTaskEnv, protocol: Protocol, acting: Acting | None = None) -> None:
         self.env, self.protocol, self.acting = env, protocol, acting
+        self.sets: dict[str, Evaluator] = {}  # other tasks to score the agent on, by name
         env.terminate_on_success = protocol.stop_at_success
+
+    @property
+    def tasks(self) -> int:
+        """How many there are, with those of all sets."""
+        return len(self.env.tasks) + sum(other.tasks for other in self.sets.values())
 
     def refresh(self) -> None:
         """Score the agent as it is now."""
-        if self.acting is not None:
-            self.acting.refresh()
+        for one in (self, *self.sets.values()):
+            if one.acting is not None:
+                one.acting.refresh()
+
+    def close(self) -> None:
+        for one in (self, *self.sets.values()):
+            one.env.close()
 
     def run(
         self,
@@ -70,6 +81,8 @@ class Evaluator:
         should_stop: Callable[[], bool] = lambda: False,
         watcher: Watcher | None = None,
     ) -> list[EpisodeScore]:
+        """The scores of all tasks, then of the sets' tasks, unless somebody else is to `act`."""
+        sets = [] if act is not None else list(self.sets.values())
         act = act or self.acting
         assert act is not None
         env, slots = self.env, self.env.slots_per_task
@@ -106,7 +119,10 @@ class Evaluator:
                 on_episode(score)
         if watcher is not None:
             watcher.end()
-        return sorted(scores, key=lambda s: (env.tasks.index(s.task), s.episode))
+        scores = sorted(scores, key=lambda s: (env.tasks.index(s.task), s.episode))
+        for other in sets:
+            scores += other.run(episodes, on_episode=on_episode, should_stop=should_stop)
+        return scores
 
     def _reset(self, pending: list[list[int]]) -> npt.NDArray[Any]:
         first = np.array([p[-1] // self.env.slots_per_task if p else 0 for p in pending])
@@ -119,7 +135,8 @@ class Evaluator:
 
 
 def summarise(scores: Sequence[EpisodeScore], tasks: Sequence[str]) -> dict[str, Any]:
-    """Means per task and over tasks, as they stand in results.json."""
+    """Means per task and over tasks, as they stand in results.json; scores of other tasks are left out."""
+    scores = [s for s in scores if s.task in tasks]
     per_task: dict[str, Any] = {}
     for task in tasks:
         own = [s for s in scores if s.task == task]

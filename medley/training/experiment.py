@@ -164,7 +164,7 @@ class Experiment:
         self.evaluations.abandon()
         self.logger.close()
         self.parts.env.close()
-        self.parts.evaluator.env.close()
+        self.parts.evaluator.close()
 
     # ---- what is due
 

@@ -110,7 +110,7 @@ def test_defaults_are_the_references() -> None:
     for name, (default, _, options) in OPTIONS.items():
         for option in options:
             assert flat[option] == default, (name, option)
-    assert (config.env.name, config.agent.name) == ("cheetah_run", "sac_ae")
+    assert (config.env.folder, config.agent.name) == ("cheetah_run", "sac_ae")
     assert flat["agent.actor.log_std_bounds"] == [-10, 2]
     assert flat["setup.save_dir"] == "./save"
     assert (config.experiment.save_video, config.logger.use_tb) == (False, False)
@@ -129,7 +129,7 @@ def test_every_option_arrives() -> None:
         for option in options:
             assert flat[option] == other, (name, option)
     assert flat["agent.actor.log_std_bounds"] == [-5, 1.5]
-    assert config.env.name == "ball_in_cup_catch"
+    assert config.env.folder == "ball_in_cup_catch"
     assert config.setup.save_dir == "a b/it's, c"
     assert (config.experiment.save_video, config.logger.use_tb) == (True, True)
     assert (config.experiment.video.at_eval, config.experiment.video.size) == (True, [256, 256])

@@ -5,6 +5,7 @@ Member k = 0…9 has the k-th value. Geometry is edited before the model is comp
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -153,7 +154,9 @@ def family_tasks(cfg: FamilyConfig) -> list[str]:
     return [f"{member.attribute}-{member.k}" for member in members(cfg)]
 
 
-def evaluation_sets(cfg: FamilyConfig) -> dict[str, list[int]]:
-    """The members to evaluate on, by set: what was trained on, what lies between, what lies beyond."""
-    trained = [member.k for member in members(cfg)]
-    return {"base": trained, "interpolation": list(INTERPOLATION), "extrapolation": list(EXTRAPOLATION)}
+def evaluation_sets(cfg: FamilyConfig) -> dict[str, FamilyConfig]:
+    """What lies between the members that are trained on, and what lies beyond."""
+    trained = {member.k for member in members(cfg)}
+    sets = {"interpolation": INTERPOLATION, "extrapolation": EXTRAPOLATION}
+    unseen = {name: [k for k in own if k not in trained] for name, own in sets.items()}
+    return {name: dataclasses.replace(cfg, members=own) for name, own in unseen.items() if own}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,11 @@ def test_sets_and_names() -> None:
     cfg = load_config(["env=hipbmdp-finger-size"]).env
     assert isinstance(cfg, FamilyConfig)
     assert family_tasks(cfg) == ["finger-size-3", "finger-size-4", "finger-size-7", "finger-size-8"]
-    assert evaluation_sets(cfg) == {"base": [3, 4, 7, 8], "interpolation": [5, 6], "extrapolation": [2, 9]}
+    sets = {name: own.members for name, own in evaluation_sets(cfg).items()}
+    assert sets == {"interpolation": [5, 6], "extrapolation": [2, 9]}
+    assert family_tasks(evaluation_sets(cfg)["extrapolation"]) == ["finger-size-2", "finger-size-9"]
+    without = evaluation_sets(dataclasses.replace(cfg, members=[2, 5, 6]))  # what is trained on is not unseen
+    assert {name: own.members for name, own in without.items()} == {"extrapolation": [9]}
     assert family_tasks(load_config(["env=dmcontrol-finger-spin-distribution-v0"]).env) == family_tasks(cfg)
     for attribute in ATTRIBUTES:
         config = load_config([f"env=hipbmdp-{attribute}", "env.members=[2,9]"])
