@@ -167,6 +167,22 @@ print(env.reset()[0].std() > 0)"""
     assert done.stdout == "True\n", done.stderr
 
 
+def test_states_need_nothing_that_draws() -> None:
+    """Not even quadrupeds, whose terrain is sent to what draws."""
+    code = """import gymnasium, medley
+for observation in ("states", "pixels"):
+    try:
+        env = gymnasium.make_vec("medley/DMC", tasks=["quadruped-escape"], observation=observation)
+        env.reset()
+        print(env.step(env.action_space.sample())[0].shape)
+        env.render()
+    except medley.errors.MedleyError as error:
+        print(error)"""
+    settings = {**os.environ, "MUJOCO_GL": "disabled"}
+    done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines() == ["(1, 101)", gl.HOW_TO_GET_VIDEOS, gl.HOW_TO_DRAW], done.stderr
+
+
 def test_software_is_recognised() -> None:
     assert gl.is_software("llvmpipe (LLVM 15.0.6, 256 bits)")
     assert not gl.is_software("NVIDIA H200/PCIe/SSE2")
