@@ -129,7 +129,7 @@ class CompressedStore(FrameStore):
 
     def read(self, places: Places) -> Frames:
         frames: Frames = np.zeros((len(places), *self.shape), dtype=np.uint8)
-        flat, wanted = frames.reshape(len(places), -1), places.tolist()
+        flat, wanted = frames.reshape(len(places), self.frame_bytes), places.tolist()
 
         def unpack(first: int, end: int) -> None:
             coder = _Coder()  # one must not be used by two threads at a time
