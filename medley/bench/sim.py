@@ -24,8 +24,8 @@ import gymnasium
 import numpy as np
 
 from medley.envs.api import Array
+from medley.envs.cores import available_cores
 from medley.envs.metaworld.engine import PHYSICS
-from medley.envs.metaworld.pool import available_cores
 
 ROUNDS = 5
 HORIZON = 500

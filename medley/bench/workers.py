@@ -18,8 +18,8 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from medley.envs.api import Array
+from medley.envs.cores import available_cores
 from medley.envs.gym import GymEnv
-from medley.envs.metaworld.pool import available_cores
 
 BLOCKS = 10
 WARM_UP = 25

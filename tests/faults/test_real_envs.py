@@ -73,7 +73,6 @@ def test_restarts_of_workers_are_in_the_log(tmp_path: Path) -> None:
 def test_no_opengl_no_videos_but_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that cannot draw trains, reports, and says in one line how to get videos."""
     from medley.envs import gl
-    from medley.reporting import video
 
     monkeypatch.setattr(gl, "_probe", lambda backend: None)
     words = [w for w in SMALL if "save_video" not in w]
@@ -81,6 +80,6 @@ def test_no_opengl_no_videos_but_a_run(tmp_path: Path, monkeypatch: pytest.Monke
     code, text = harness.run([*words, "experiment.num_train_steps=40", f"setup.save_dir={tmp_path / 'run'}"], tmp_path)
     assert code == 0, text
     assert [line for line in text.splitlines() if line.startswith("No videos: ")] == [
-        f"No videos: {video.HOW_TO_GET_VIDEOS}"
+        f"No videos: {gl.HOW_TO_GET_VIDEOS}"
     ]
     assert (tmp_path / "run" / "report.html").exists()

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from medley.envs.api import Array, stream_seed
+from medley.envs.cores import available_cores
 from medley.envs.dmc.config import DMCConfig, SuiteConfig, dmc_tasks
 from medley.envs.dmc.families import ATTRIBUTES, FamilyConfig, family_tasks, members
 from medley.envs.dmc.names import DEFAULT_REPEAT, usual_repeat
 from medley.envs.dmc.slot import DMCRecipe
 from medley.envs.dmc.thread import ThreadSlots
 from medley.envs.gl import HOW_TO_DRAW, prepare_gl
-from medley.envs.metaworld.pool import available_cores
 from medley.envs.replayed import ReplayedEnv
 from medley.envs.slots import Layout, Slots
 from medley.errors import MedleyError

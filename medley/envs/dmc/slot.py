@@ -14,8 +14,9 @@ import numpy.typing as npt
 from medley.envs.dmc.families import Member
 from medley.envs.dmc.rendering import Camera, renderer_of, set_quality
 from medley.envs.dmc.suite import import_suite
+from medley.envs.gl import HOW_TO_GET_VIDEOS
 from medley.envs.slots import Block, Description
-from medley.errors import ConfigError
+from medley.errors import ConfigError, MedleyError
 
 _UNLIMITED = 1e9  # MuJoCo writes ±1e10 for an actuator without limits
 
@@ -52,6 +53,9 @@ class DMCSlot:
     def __init__(self, recipe: DMCRecipe, env: Any) -> None:
         self.env, self._recipe = env, recipe
         self._physics = env.physics
+        if recipe.gl is None:
+            # A quadruped's terrain is sent to whatever draws; tell it that nothing does.
+            self._physics._make_rendering_contexts = lambda: None
         set_quality(self._physics, recipe.profile, recipe.image_size)
         spec = env.action_spec()
         low, high = (np.broadcast_to(bound, spec.shape).astype(np.float64) for bound in (spec.minimum, spec.maximum))
@@ -129,6 +133,8 @@ class DMCSlot:
         return self._cameras[width, height]
 
     def render(self, width: int, height: int) -> npt.NDArray[np.uint8]:
+        if self._recipe.gl is None:
+            raise MedleyError(HOW_TO_GET_VIDEOS)
         return self._camera(width, height).take().copy()
 
     def close(self) -> None:

@@ -6,12 +6,12 @@ the result.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 
 from medley.envs.api import Array
+from medley.envs.cores import available_cores
 from medley.envs.metaworld.engine import RESET, STEP, move_slot, reset_slot, step_slot
 from medley.envs.metaworld.tasks.base import compiled
 from medley.native.intrinsics import array_address, call1, fetch_add
@@ -61,11 +61,6 @@ def _run(slots: Any, order: Any, control: Any, start: Any, done: Any, helpers: i
     _work(slots, order, control)
     for _ in range(helpers):
         _wait(control, done)
-
-
-def available_cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:

@@ -132,10 +132,9 @@ def test_running_out_of_time_is_truncation_and_control_steps_are_counted(make: M
 
 
 def test_repeats_of_the_benchmarks(make: Make) -> None:
-    single = {
-        task: make(task).action_repeat for task in ("cartpole-swingup", "reacher-easy", "walker-walk", "hopper-hop")
-    }
-    assert single == {"cartpole-swingup": 8, "reacher-easy": 4, "walker-walk": 2, "hopper-hop": 2}
+    repeats = {"cartpole-swingup": 8, "reacher-easy": 4, "cheetah-run": 4, "finger-spin": 2, "ball_in_cup-catch": 4}
+    repeats |= {"walker-walk": 2, "walker-run": 2, "hopper-hop": 2}
+    assert {task: make(task).action_repeat for task in repeats} == repeats
     several = make("cartpole-swingup", "reacher-easy")
     assert (several.action_repeat, several.horizon) == (2, 500)
 
