@@ -2,7 +2,8 @@
 
 With overlap, chunk k is collected while chunk k-1 is learnt, by the policy from before that learning. Whoever is
 quicker waits: what is learnt does not depend on timing. Between two chunks nothing is under way, so that is where
-runs are saved; updates still owed for the newest chunk are part of what is saved.
+runs are saved; updates still owed for the newest chunk are part of what is saved. A stop that is asked for within many
+updates does not wait for all of them: the rest is owed, and done first when the run goes on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
+
+_AT_ONCE = 20  # updates between two looks at whether to stop
 
 
 def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], bool] = lambda: False) -> str:
@@ -38,19 +41,30 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
 
 def _run(experiments: Sequence[Experiment], should_stop: Callable[[], bool], thread: ThreadPoolExecutor) -> str:
     first = experiments[0]
+    if first.owed and not first.parts.overlap:  # it was stopped within its updates
+        _learn(experiments, should_stop)
+        _report(experiments)
     while True:
         done = first.is_done()
-        if done:
+        if done and first.owed:
             _learn(experiments)  # what is owed for the last chunk
+            if not first.parts.overlap:
+                _report(experiments)
         statuses = [x.between_chunks(done, should_stop) for x in experiments]
         if statuses[0] is not None:
             return statuses[0]
-        _chunk(experiments, thread)
+        _chunk(experiments, thread, should_stop)
+        _report(experiments)
+
+
+def _report(experiments: Sequence[Experiment]) -> None:
+    """Once the chunk's updates are done; with overlap, those of the chunk before."""
+    if not experiments[0].owed or experiments[0].parts.overlap:
         for x in experiments:
             x.report()
 
 
-def _chunk(experiments: Sequence[Experiment], thread: ThreadPoolExecutor) -> None:
+def _chunk(experiments: Sequence[Experiment], thread: ThreadPoolExecutor, should_stop: Callable[[], bool]) -> None:
     parts = experiments[0].parts
     for x in experiments:
         x.parts.acting.refresh()
@@ -68,14 +82,16 @@ def _chunk(experiments: Sequence[Experiment], thread: ThreadPoolExecutor) -> Non
     for x in experiments:
         x.absorb()
     if not parts.overlap:
-        _learn(experiments)
+        _learn(experiments, should_stop)
 
 
-def _learn(experiments: Sequence[Experiment]) -> None:
-    owed = experiments[0].owed
-    learn_together([x.parts.learner for x in experiments], owed)
-    for x in experiments:
-        x.owed = 0
+def _learn(experiments: Sequence[Experiment], should_stop: Callable[[], bool] = lambda: False) -> None:
+    """The updates that are owed, or as many of them as there is time for until a stop."""
+    while (owed := experiments[0].owed) and not should_stop():
+        now = min(owed, _AT_ONCE)
+        learn_together([x.parts.learner for x in experiments], now)
+        for x in experiments:
+            x.owed = owed - now
 
 
 def _common_step(experiments: Sequence[Experiment]) -> int | None:
