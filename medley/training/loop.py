@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
 
-_AT_ONCE = 20  # updates between two looks at whether to stop
+_AT_ONCE = 16  # updates between two looks at whether to stop; as many as a captured graph holds
 
 
 def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], bool] = lambda: False) -> str:
