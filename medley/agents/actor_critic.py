@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
 class ActorCritic(Agent):
     def __init__(self, options: SACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
-        if spaces.image is not None and not self.sees_pictures:
-            raise ConfigError(
-                f"agent={options.name} reads numbers, and this env shows pictures: take agent=sac_ae, drq or drqv2, or "
-                "observations that are numbers (env.observation=states)."
-            )
         self.options, self.spaces = options, spaces
         tasks = len(spaces.tasks)
         init = torch.Generator().manual_seed(seed)  # on the CPU: a seed gives the same start on every device

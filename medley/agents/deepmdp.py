@@ -121,4 +121,4 @@ def check(options: DeepMDPConfig, tasks: int) -> None:
         raise ConfigError(f"agent.model_dim={options.model_dim} must be at least 1.")
 
 
-register_agent("deepmdp", AgentKind(DeepMDPConfig, DeepMDP, check))
+register_agent("deepmdp", AgentKind(DeepMDPConfig, DeepMDP, check, sees_pictures=True))

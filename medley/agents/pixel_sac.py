@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from medley.agents.api import AgentKind, Batch, Metrics, Spaces, register_agent
 from medley.agents.pixel_options import PixelSACConfig, check
 from medley.agents.sac import ACTOR_TOO, SAC
-from medley.errors import ConfigError
 from medley.gradients.task_loss import Extras
 from medley.nn.convs import Convs, shifted
 from medley.nn.projected import ProjectedTrunk, init_all
@@ -42,11 +41,7 @@ class PixelSAC(SAC):
     target: ProjectedTrunk
 
     def __init__(self, options: PixelSACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
-        if spaces.image is None:
-            raise ConfigError(
-                f"agent={options.name} learns from pictures, and this env gives numbers: take agent=state_sac, or "
-                "observations that are pictures (env.observation=pixels)."
-            )
+        assert spaces.image is not None
         self.image = spaces.image
         self.convs = self._make_convs(options, torch.Generator().manual_seed(seed + 2)).to(device)
         super().__init__(options, dataclasses.replace(spaces, obs_dim=options.pixels.feature_dim), device, seed)
@@ -67,6 +62,10 @@ class PixelSAC(SAC):
     def _critic_networks(self) -> tuple[dict[str, nn.Module], list[str]]:
         networks, trained = super()._critic_networks()
         return {**networks, "convs": self.convs}, [*trained, "convs"]
+
+    def reduce_precision(self) -> None:
+        super().reduce_precision()
+        self.convs.reduced = self.target_convs.reduced = True
 
     # ---- acting
 
@@ -188,4 +187,4 @@ class PixelSAC(SAC):
             torch._foreach_lerp_(list(targets), list(sources), rate)
 
 
-register_agent("pixel_sac", AgentKind(PixelSACConfig, PixelSAC, check))
+register_agent("pixel_sac", AgentKind(PixelSACConfig, PixelSAC, check, sees_pictures=True))

@@ -31,6 +31,10 @@ class SACAE(PixelSAC):
         self.optimizers["encoder"] = Optimizer(self._encoder_tensors(), options.optimizers.encoder)
         self.optimizers["decoder"] = Optimizer(list(self.decoder.parameters()), options.optimizers.decoder)
 
+    def reduce_precision(self) -> None:
+        super().reduce_precision()
+        self.decoder.reduced = True
+
     def _latent_width(self) -> int:
         return self.options.pixels.feature_dim + self.task_input.width
 
@@ -65,4 +69,4 @@ class SACAE(PixelSAC):
             optimizer.step(own, None)
 
 
-register_agent("sac_ae", AgentKind(PixelSACConfig, SACAE, check))
+register_agent("sac_ae", AgentKind(PixelSACConfig, SACAE, check, sees_pictures=True))

@@ -18,7 +18,7 @@ import numpy as np
 
 OPTIONS = ["env=dmc-cheetah-run", "env.action_repeat=4", "agent=sac_ae", "replay_buffer.capacity=2000"]
 FILLED = 250  # random steps in replay: an episode
-TURNS = 3
+TURNS = 5
 
 
 def bench(seconds: float, as_json: bool, options: list[str]) -> dict[str, Any]:

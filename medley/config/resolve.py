@@ -34,6 +34,22 @@ def fill_and_check(config: Config) -> None:
         raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
 
 
+def check_pictures(config: Config) -> None:
+    """Refuse agents that cannot read what the env shows."""
+    shown = env_kind(config.env.builder).shows_pictures(config.env)
+    if shown and not agent_kind(config.agent.builder).sees_pictures:
+        numbers = ", or observations that are numbers, env.observation=states" * hasattr(config.env, "observation")
+        raise ConfigError(
+            f"agent={config.agent.name} reads numbers, and {config.env.name} shows pictures: take agent=sac_ae, drq or "
+            f"drqv2{numbers}."
+        )
+    if not shown and agent_kind(config.agent.builder).sees_pictures:
+        raise ConfigError(
+            f"agent={config.agent.name} learns from pictures, and {config.env.name} gives numbers: take "
+            "agent=state_sac, or an env that shows pictures (env=dmc-walker-walk)."
+        )
+
+
 def _fill_replay(config: Config, tasks: int) -> None:
     replay = config.replay_buffer
     if replay.batch_size is None:

@@ -21,7 +21,9 @@ class SetupConfig:
     seed: int = opt(1, "the one seed that decides everything")
     device: str = opt("auto", "cpu | cuda | cuda:1 | auto")
     precision: str = opt(
-        "tf32", "matrix products on a GPU: tf32 | fp32 | bf16 (between hidden layers; for wide networks)"
+        "tf32",
+        "matrix products on a GPU: tf32 | fp32 | bf16 (between hidden layers; for wide networks). bf16 also for "
+        "convolutions, there on a CPU too",
     )
     deterministic: bool = opt(
         False, "refuse GPU operations that may round differently from run to run (see docs/speed.md for the cost)"

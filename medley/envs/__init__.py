@@ -12,7 +12,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from medley.envs.api import MultiTaskEnv
-from medley.envs.dmc.config import DMCConfig, dmc_tasks
+from medley.envs.dmc.config import DMCConfig, SuiteConfig, dmc_tasks
 from medley.envs.dmc.families import FamilyConfig, evaluation_sets, family_tasks
 from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
@@ -42,11 +42,15 @@ def _build_family(cfg: FamilyConfig, slots_per_task: int, seed: int, evaluation:
     return build_family(cfg, slots_per_task, seed, evaluation)
 
 
-register_env("point", EnvKind(PointConfig, build_point, point_tasks))
+def _sees_pixels(cfg: SuiteConfig) -> bool:
+    return cfg.observation == "pixels"
+
+
+register_env("point", EnvKind(PointConfig, build_point, point_tasks, lambda cfg: cfg.image_size is not None))
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
-register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks))
-register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks, evaluation_sets))
+register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks, _sees_pixels))
+register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks, _sees_pixels, evaluation_sets))
 
 
 def build(cfg: Any, slots_per_task: int, seed: int, evaluation: bool = False) -> MultiTaskEnv:

@@ -33,6 +33,8 @@ class EnvKind:
     build: Callable[[Any, int, int, bool], MultiTaskEnv]
     # task names without building anything, so that bad input is refused before any work
     tasks: Callable[[Any], list[str]]
+    # whether observations are pictures
+    shows_pictures: Callable[[Any], bool] = lambda options: False
     # options of other envs that an agent is scored on beside its own tasks, by the name of the set
     evaluation_sets: Callable[[Any], dict[str, Any]] = lambda options: {}
 

@@ -6,11 +6,14 @@ lie side by side in memory (channels last), and features are in that order: near
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from medley.errors import ConfigError
-from medley.nn.stacked import StackedLinear, init_orthogonal
+from medley.nn.stacked import StackedLinear, in_full, init_orthogonal
 from medley.nn.trunks import flat_rows
 
 
@@ -41,8 +44,9 @@ class Convs(nn.Module):
         """Pixels become x / 255 - `offset`."""
         super().__init__()
         self.offset = offset
+        self.reduced = False  # convolutions in bf16; pixels have no more than 8 bits
         inputs = [image[0], *[filters] * (layers - 1)]
-        self.layers = nn.ModuleList(nn.Conv2d(n, filters, 3, stride=1 if i else 2) for i, n in enumerate(inputs))
+        self.layers: Any = nn.ModuleList(nn.Conv2d(n, filters, 3, stride=1 if i else 2) for i, n in enumerate(inputs))
         for layer in self.layers:
             init_conv(layer, generator, delta_orthogonal)
         height, width = (sides(side, layers)[-1] for side in image[1:])
@@ -53,11 +57,15 @@ class Convs(nn.Module):
         return []
 
     def forward(self, pictures: Tensor) -> Tensor:
-        x = channels_last(pictures.flatten(0, 1)) * (1 / 255)
-        x = x - self.offset if self.offset else x
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return x.movedim(1, -1).reshape(*pictures.shape[:2], -1)
+        first, *others = self.layers
+        dtype = torch.bfloat16 if self.reduced else first.weight.dtype
+        # The first layer takes pixels as they are: what is done to them is done to its weights.
+        weight = first.weight / 255
+        bias = first.bias - self.offset * first.weight.sum((1, 2, 3)) if self.offset else first.bias
+        x = torch.relu(F.conv2d(_pixels(pictures.flatten(0, 1), dtype), weight.to(dtype), bias.to(dtype), first.stride))
+        for layer in others:
+            x = torch.relu(_convolved(layer, x))
+        return in_full(x.movedim(1, -1).reshape(*pictures.shape[:2], -1))
 
 
 class Decoder(nn.Module):
@@ -67,6 +75,7 @@ class Decoder(nn.Module):
         self, image: tuple[int, int, int], layers: int, filters: int, inputs: int, generator: torch.Generator
     ) -> None:
         super().__init__()
+        self.reduced = False
         heights, widths = sides(image[1], layers), sides(image[2], layers)
         self.shape = (filters, heights[-1], widths[-1])
         self.first = StackedLinear((1,), inputs, filters * heights[-1] * widths[-1])
@@ -81,15 +90,24 @@ class Decoder(nn.Module):
     def forward(self, latent: Tensor) -> Tensor:
         filters, height, width = self.shape
         x = torch.relu(self.first(flat_rows(latent))[0]).view(-1, height, width, filters).movedim(-1, 1)
+        x = x.bfloat16() if self.reduced else x
         for layer in self.layers[:-1]:
-            x = torch.relu(layer(x))
-        picture: Tensor = self.layers[-1](x)
+            x = torch.relu(_convolved(layer, x))
+        picture = in_full(_convolved(self.layers[-1], x))
         return picture.view(*latent.shape[:2], *picture.shape[1:])
 
 
-def channels_last(pictures: Tensor) -> Tensor:
-    """[N, C, H, W] as it is, but with the channels of a pixel side by side in memory."""
-    return pictures.movedim(1, -1).contiguous().movedim(-1, 1)
+def _convolved(layer: Any, x: Tensor) -> Tensor:
+    """layer(x) in the precision of x; parameters keep theirs."""
+    weight, bias = layer.weight.to(x.dtype), layer.bias.to(x.dtype)
+    if isinstance(layer, nn.ConvTranspose2d):
+        return F.conv_transpose2d(x, weight, bias, layer.stride, output_padding=layer.output_padding)
+    return F.conv2d(x, weight, bias, layer.stride)
+
+
+def _pixels(pictures: Tensor, dtype: torch.dtype) -> Tensor:
+    """uint8 [N, C, H, W] as numbers, with the channels of a pixel side by side in memory."""
+    return pictures.movedim(1, -1).to(dtype, memory_format=torch.contiguous_format).movedim(-1, 1)
 
 
 def init_conv(layer: nn.Module, generator: torch.Generator, delta_orthogonal: bool = True) -> None:
@@ -111,7 +129,7 @@ def init_conv(layer: nn.Module, generator: torch.Generator, delta_orthogonal: bo
 
 def quantised(pictures: Tensor, noise: Tensor) -> Tensor:
     """What a decoder is to draw: 5 bits per pixel, made continuous by noise in [0, 1), about zero."""
-    return (pictures >> 3) * (1 / 32) + noise * (1 / 32) - 0.5
+    return torch.add(noise, pictures >> 3).mul_(1 / 32).sub_(0.5)
 
 
 def shifted(pictures: Tensor, places: Tensor, pad: int) -> Tensor:

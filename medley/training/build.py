@@ -69,7 +69,7 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     tasks = len(env.tasks)
     agent_seed, replay_seed, _ = _streams(config.setup.seed)
     agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
-    if config.setup.precision == "bf16" and device.type == "cuda":
+    if config.setup.precision == "bf16" and (device.type == "cuda" or agent.sees_pictures):
         agent.reduce_precision()
     replay = _build_replay(config, env, spaces, device, replay_seed)
     rewards = make_rewards(config.agent, tasks, env.slots_per_task, device)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from medley.config.resolve import check_pictures
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build_together, prepare_device
@@ -31,7 +32,8 @@ def train_seeds(
     configs: Sequence[Config], fresh: bool = False, override: bool = False, say: Say = print
 ) -> tuple[list[Run], str]:
     """The same for several runs at once that differ in their seeds alone."""
-    prepare_device(configs[0])  # a GPU that is not there is refused before anything is touched
+    check_pictures(configs[0])  # what cannot work is refused before anything is touched
+    prepare_device(configs[0])
     runs = [Run(default_path(config)) for config in configs]
     for config, run in zip(configs, runs, strict=True):
         if run.exists() and not fresh:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from medley.agents.api import Batch, Spaces
-from medley.agents.sac import SAC
-from medley.agents.sac_options import SACConfig
+from medley.agents.api import Batch
 from medley.errors import ConfigError
 from medley.nn.convs import Convs, Decoder, shifted, sides
 from medley.nn.projected import ProjectedTrunk
@@ -207,10 +204,7 @@ def test_shifts_are_crops_of_a_padded_picture() -> None:
             assert torch.equal(moved[t, b].float(), padded[:, y : y + 16, x : x + 16])
 
 
-def test_numbers_and_pictures_are_told_apart() -> None:
-    spaces = Spaces(("a",), 0, 2, np.ones((1, 2), dtype=bool), 50, 1, (9, 16, 16))
-    with pytest.raises(ConfigError, match="reads numbers, and this env shows pictures"):
-        SAC(SACConfig(name="state_sac"), spaces, torch.device("cpu"), 0)
+def test_views_are_shifts() -> None:
     with pytest.raises(ConfigError, match=r"agent\.pixels\.views counts shifted pictures"):
         make_agent("sac_ae", "agent.pixels.views=2")
 

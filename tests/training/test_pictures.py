@@ -72,7 +72,7 @@ class Onlooker(Agent):
 
 @pytest.fixture(autouse=True)
 def onlooker() -> Iterator[None]:
-    register_agent("onlooker", AgentKind(SACConfig, Onlooker))
+    register_agent("onlooker", AgentKind(SACConfig, Onlooker, sees_pictures=True))
     yield
     del api._KINDS["onlooker"]
 
