@@ -124,9 +124,10 @@ class ActorCritic(Agent):
         with torch.no_grad():
             return self._act(self._seen(obs), self._task(), noise, self.action_mask)
 
+    def knows_unseen(self) -> bool:
+        return not self.actor.per_task()  # no part of a network belongs to a task
+
     def act_unseen(self, obs: Tensor, noise: Tensor | None) -> Tensor:
-        if self.actor.per_task():
-            raise ConfigError(f"agent.trunk={self.options.trunk} has parts of its own for every task, none for others.")
         with torch.no_grad():
             z, mask = self._task(), self.action_mask.amax(0, keepdim=True)
             z = None if z is None else self._unseen_task(z).expand(obs.shape[0], -1)
@@ -223,9 +224,9 @@ class ActorCritic(Agent):
         return self._alpha() * self.target_entropy
 
     def reset(self, seed: int) -> None:
-        """All but what is known about observations, and the stream of random numbers."""
+        """All but what is known about observations, how far exploration has come, and the stream of random numbers."""
         fresh = type(self)(self.options, self.spaces, self.action_mask.device, seed)._tensors()
-        _copy_into({k: v for k, v in self._tensors().items() if not k.startswith("obs_norm.")}, fresh)
+        _copy_into({k: v for k, v in self._tensors().items() if not k.startswith(("obs_norm.", "exploration."))}, fresh)
 
     # ---- saving
 

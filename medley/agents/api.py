@@ -117,6 +117,10 @@ class Agent(ABC):
 
     sees_pictures = False  # whether observations are pictures
 
+    def knows_unseen(self) -> bool:
+        """Whether it can act in tasks that it was not trained on."""
+        return False
+
     @abstractmethod
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         """Actions [tasks, rows, dim] for obs [tasks, rows, dim]; standard normal noise explores, None does not."""

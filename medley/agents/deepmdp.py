@@ -119,6 +119,8 @@ def check(options: DeepMDPConfig, tasks: int) -> None:
     check_pixels(options, tasks)
     if options.model_dim < 1:
         raise ConfigError(f"agent.model_dim={options.model_dim} must be at least 1.")
+    if options.n_step != 1:
+        raise ConfigError(f"agent.n_step={options.n_step}: a model of one step cannot be learnt from several.")
 
 
 register_agent("deepmdp", AgentKind(DeepMDPConfig, DeepMDP, check, sees_pictures=True))

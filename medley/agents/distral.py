@@ -48,6 +48,9 @@ class Distral(SAC):
         self.optimizers["common_policy"] = Optimizer(list(self.common_policy.parameters()), options.optimizers.actor)
         self.networks["common_policy"] = self.common_policy
 
+    def knows_unseen(self) -> bool:
+        return False
+
     def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         if self.options.distral.act == "task":
             return super().act(obs, noise)

@@ -49,8 +49,7 @@ class DrQV2(PixelSAC):
         self.steps = torch.zeros((), dtype=torch.int64, device=device)
         self.std = torch.tensor(options.std[0], device=device)
         super().__init__(options, spaces, device, seed)
-        self.target_convs = self.convs  # targets see with the encoder that learns
-        del self.networks["target_convs"]
+        del self.target_convs, self.networks["target_convs"]  # targets see with the encoder that learns
 
     def _make_convs(self, options: PixelSACConfig, generator: torch.Generator) -> Convs:
         p = options.pixels
@@ -100,10 +99,26 @@ class DrQV2(PixelSAC):
         clip = self.options.noise_clip
         return self._inside(mean + (self.std * noise).clamp(-clip, clip)) * mask
 
-    def _next_action(self, batch: Batch, z: Tensor | None, noise: Tensor) -> tuple[Tensor, Tensor]:
-        mean = self._mean(self.actor(self.convs(batch.next_obs), z), self.action_mask)
-        action = self._tried(mean, noise, self.action_mask)
-        return action, torch.zeros_like(batch.reward)
+    def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
+        features = self.convs(batch.next_obs)
+        action = self._tried(self._mean(self.actor(features, z), self.action_mask), noise, self.action_mask)
+        return batch.reward + batch.discount * self._q(self.target, features, action, z).amin(0)
+
+    def _critic_losses(
+        self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor
+    ) -> tuple[Tensor, Extras]:
+        features = self.convs(obs)
+        q = self._q(self.critic, features, action, self._task())
+        losses = ((q - y).square().sum(0) * weight).mean(-1)
+        return losses, {"q": q.detach().mean((0, 2)), "features": features.detach()}
+
+    def _after_critic(self, extras: Extras) -> Metrics:
+        self._last_features = extras["features"]
+        return {}
+
+    def _features(self, obs: Tensor) -> Tensor:
+        """The actor sees what the critic saw, before the encoder's step, as the authors have it."""
+        return self._last_features[:, : obs.shape[1]]
 
     def _actor_losses(
         self, obs: Tensor, noise: Tensor, weight: Tensor, alpha: Tensor, mask: Tensor, *beside: Tensor
@@ -130,8 +145,8 @@ class DrQV2(PixelSAC):
 
     # ---- saving
 
-    def _weights(self) -> dict[str, Tensor]:
-        return {**super()._weights(), "steps": self.steps, "std": self.std}
+    def _tensors(self) -> dict[str, Tensor]:
+        return {**super()._tensors(), "exploration.steps": self.steps, "exploration.std": self.std}
 
 
 def check(options: DrQV2Config, tasks: int) -> None:

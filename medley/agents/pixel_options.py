@@ -68,6 +68,8 @@ def check(options: PixelSACConfig, tasks: int) -> None:
         raise ConfigError("agent.pixels.views counts shifted pictures: it needs agent.pixels.augmentation=shift.")
     if not 0 < p.tau <= 1:
         raise ConfigError(f"agent.pixels.tau={p.tau} must lie in (0, 1].")
+    if options.trunk == "care":
+        raise ConfigError("agent.trunk=care is for numbers: its actor sees through the critic's encoders of states.")
     if mixes_rows(options.trunk):
         raise ConfigError(f"agent.trunk={options.trunk} mixes the rows of a batch: it does not go with pictures.")
     if options.normalize_obs:

@@ -30,6 +30,7 @@ from medley.nn.projected import ProjectedTrunk, init_all
 from medley.nn.squashed_gaussian import sample
 from medley.nn.trunks import Shape, Trunk
 
+PLAIN = ("shared", "multi_head", "disjoint")  # trunks that start as `linear_init` says; others as they do anyway
 MODEL = "+model"  # ends the name of a phase in which `update_model` has its turn
 
 
@@ -55,9 +56,10 @@ class PixelSAC(SAC):
         return Convs(self.image, p.num_layers, p.num_filters, generator, p.delta_orthogonal)
 
     def _make_trunk(self, shape: Shape, generator: torch.Generator) -> Trunk:
-        trunk = super()._make_trunk(shape, generator)
-        init_all(trunk, self.options.pixels.linear_init, generator)
-        return ProjectedTrunk(trunk, self.convs.features, shape.obs, generator)
+        trunk, init = super()._make_trunk(shape, generator), self.options.pixels.linear_init
+        if self.options.trunk in PLAIN:
+            init_all(trunk, init, generator)
+        return ProjectedTrunk(trunk, self.convs.features, shape.obs, generator, init)
 
     def _critic_networks(self) -> tuple[dict[str, nn.Module], list[str]]:
         networks, trained = super()._critic_networks()
@@ -65,7 +67,9 @@ class PixelSAC(SAC):
 
     def reduce_precision(self) -> None:
         super().reduce_precision()
-        self.convs.reduced = self.target_convs.reduced = True
+        for network in self.networks.values():
+            if isinstance(network, Convs):
+                network.reduced = True
 
     # ---- acting
 
@@ -88,7 +92,8 @@ class PixelSAC(SAC):
         noise = super().draw_noise(per_task, base)
         tasks = len(self.spaces.tasks)
         if o.views > 1:  # a next action for every shift of the next picture
-            noise[0] = self._noise((tasks, o.views * per_task, noise[0].shape[-1]))
+            more = self._noise((tasks, (o.views - 1) * per_task, noise[0].shape[-1]))
+            noise[0] = torch.cat([noise[0], more], dim=1)
         if o.augmentation == "shift":
             noise.append(self._uniform((2, tasks, o.views * per_task, 2)))
         return noise + (self._draw_for_model(per_task) if base != phase else [])
@@ -110,7 +115,7 @@ class PixelSAC(SAC):
         metrics = self.update_critic(whole, for_critic, order)
         if actor_too or model_too:
             with torch.set_grad_enabled(model_too):
-                features = self.convs(batch.obs)
+                features = self._features(batch.obs)
         if for_actor is not None:
             metrics |= self.update_actor(dataclasses.replace(batch, obs=features.detach()), for_actor, actor_order)
         if base in ("all", "critic_target"):
@@ -141,6 +146,10 @@ class PixelSAC(SAC):
         whole.next_obs = shifted(whole.next_obs, places[1], o.shift)
         first = dataclasses.replace(batch, obs=whole.obs[:, :rows], next_obs=whole.next_obs[:, :rows])
         return whole, first
+
+    def _features(self, obs: Tensor) -> Tensor:
+        """What the actor sees of the current pictures, and a model too."""
+        return self.convs(obs)  # type: ignore[no-any-return]
 
     def update_model(self, batch: Batch, features: Tensor, random: list[Tensor]) -> Metrics:
         """What else is learnt from pictures; `features` are those of `batch.obs`, with a gradient."""

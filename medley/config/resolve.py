@@ -56,7 +56,10 @@ def _fill_replay(config: Config, tasks: int) -> None:
         wanted = config.agent.batch_size
         replay.batch_size = (128 if wanted is None else max(1, round(wanted / tasks))) * tasks
     if replay.capacity is None:
-        replay.capacity = config.agent.replay_per_task * tasks
+        per_task = config.agent.replay_per_task
+        if agent_kind(config.agent.builder).sees_pictures:  # these take much room: never more than the run will fill
+            per_task = min(per_task, config.experiment.num_train_steps)
+        replay.capacity = per_task * tasks
     if replay.batch_size < tasks or replay.batch_size % tasks:
         lower = max(1, replay.batch_size // tasks) * tasks
         raise ConfigError(

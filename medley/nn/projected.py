@@ -12,10 +12,12 @@ from medley.nn.trunks import Trunk, flat_rows
 class ProjectedTrunk(Trunk):
     """trunk(tanh(LayerNorm(linear(features))), task, action)."""
 
-    def __init__(self, trunk: Trunk, features: int, width: int, generator: torch.Generator) -> None:
+    def __init__(
+        self, trunk: Trunk, features: int, width: int, generator: torch.Generator, init: str = "orthogonal"
+    ) -> None:
         super().__init__()
         self.linear = StackedLinear((1,), features, width)
-        init_orthogonal(self.linear, 1.0, generator)
+        init_all(self.linear, init, generator)
         self.norm = nn.LayerNorm(width)
         self.inner = trunk
         self.mixes_rows = trunk.mixes_rows
@@ -33,6 +35,9 @@ class ProjectedTrunk(Trunk):
         out: Tensor = self.inner(self.project(obs), task, action)
         return out
 
+    def acting_tensors(self) -> list[Tensor]:
+        return [*self.projection(), *self.inner.acting_tensors()]
+
     def per_task(self) -> list[str]:
         return [f"inner.{name}" for name in self.inner.per_task()]
 
@@ -48,7 +53,7 @@ class ProjectedTrunk(Trunk):
 
 
 def init_all(trunk: nn.Module, how: str, generator: torch.Generator) -> None:
-    """Every layer of a trunk anew: `orthogonal` or `xavier` weights, zero biases."""
+    """Every layer anew: `orthogonal` or `xavier` weights, zero biases."""
     for layer in trunk.modules():
         if isinstance(layer, StackedLinear):
             if how == "orthogonal":

@@ -97,6 +97,7 @@ def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: tor
                 raise ConfigError(f"replay_buffer.{key}={value} is for pictures: {config.env.name} gives numbers.")
         return Replay(obs_dim=spaces.obs_dim, **shared)
     assert spaces.image is not None
+    _check_room(c.capacity, env.frame_channels * spaces.image[1] * spaces.image[2], c.frames, device)
     channels, *image = spaces.image
     return FrameReplay(
         frame_channels=env.frame_channels,
@@ -108,6 +109,20 @@ def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: tor
         folder=default_path(config) if c.frames_dir is None else Path(c.frames_dir),
         **shared,
     )
+
+
+def _check_room(transitions: int, frame: int, kept: str, device: torch.device) -> None:
+    """Frames of so many bytes must fit, or the run would die when replay fills."""
+    if kept in ("compressed", "disk"):
+        return
+    on_gpu = kept == "memory" and device.type == "cuda"
+    room = torch.cuda.mem_get_info(device)[0] if on_gpu else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if transitions * frame > room:
+        where = "free on the GPU" if on_gpu else "in this machine"
+        raise ConfigError(
+            f"replay_buffer.capacity={transitions} takes {transitions * frame / 1e9:.0f} GB of frames, and there are "
+            f"{room / 1e9:.0f} GB {where}: take less, or replay_buffer.frames=compressed or disk."
+        )
 
 
 def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
@@ -128,10 +143,12 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         acting = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
     if on_gpu or in_background:
         evaluator.acting = copy(evaluator.env.num_envs, evaluator.env.horizon)
-        _add_sets(config, evaluator, lambda other: copy(other.num_envs, other.horizon, unseen=True))
+        if agent.knows_unseen():
+            _add_sets(config, evaluator, lambda other: copy(other.num_envs, other.horizon, unseen=True))
     else:
         evaluator.acting = OwnPolicy(agent, device)
-        _add_sets(config, evaluator, lambda other: OwnPolicy(agent, device, agent.act_unseen))
+        if agent.knows_unseen():
+            _add_sets(config, evaluator, lambda other: OwnPolicy(agent, device, agent.act_unseen))
     return Parts(
         env=env,
         agent=agent,
@@ -214,7 +231,7 @@ def build_evaluator(config: Config) -> Evaluator:
 
 
 def _add_sets(config: Config, evaluator: Evaluator, act: Callable[[MultiTaskEnv], Acting]) -> None:
-    """Tasks that are not trained but scored, where the env knows such."""
+    """Tasks that are not trained but scored, where the env knows such and the agent can act in them."""
     kind, slots = env_kind(config.env.builder), config.experiment.eval_slots_per_task
     assert slots is not None
     for name, options in kind.evaluation_sets(config.env).items():

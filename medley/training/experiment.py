@@ -74,6 +74,7 @@ class Experiment:
         self._clock = self._saved_at = self._logged_at = time.monotonic()
         self._logging = 0.0  # seconds, so that run.json can say what logging cost
         self._last_save = self.step if self.checkpoints.steps() else -1
+        self._saved_updates = self.parts.learner.updates
         self._logged_env_step = self.parts.env.env_steps(self.step)
 
     def is_done(self) -> bool:
@@ -98,9 +99,11 @@ class Experiment:
                 evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
         if done or should_stop() or self._save_due(self._last_save):
             evaluations.finish(self._log_evaluation)
-            if self.step != self._last_save or done:
+            # A stop within many updates: the step is that of the last checkpoint, and yet much was learnt since.
+            if self.step != self._last_save or self.parts.learner.updates != self._saved_updates or done:
                 self.save()
             self._last_save, self._saved_at = self.step, time.monotonic()
+            self._saved_updates = self.parts.learner.updates
         if should_stop():
             return "stopped"
         if done:

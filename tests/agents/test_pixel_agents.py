@@ -11,7 +11,7 @@ from medley.agents.api import Batch
 from medley.errors import ConfigError
 from medley.nn.convs import Convs, Decoder, shifted, sides
 from medley.nn.projected import ProjectedTrunk
-from medley.nn.trunks import Trunk
+from medley.nn.trunks import Trunk, trunk_names
 from tests.agents.pixel_agents import make_agent, make_batch
 
 AGENTS = ["sac", "sac_ae", "drq", "drqv2", "deepmdp", "hipbmdp"]
@@ -188,8 +188,22 @@ def test_tasks_that_were_not_trained_get_the_mean_theta() -> None:
     assert torch.allclose(agent.act_unseen(obs, None), mean, atol=1e-6)
     agent.options.unseen = "zero"
     assert not torch.allclose(agent.act_unseen(obs, None), mean, atol=1e-6)
-    with pytest.raises(ConfigError, match="multi_head has parts of its own for every task"):
-        make_agent("sac_ae", "agent.trunk=multi_head", tasks=2).act_unseen(obs, None)
+    assert agent.knows_unseen()
+    assert not make_agent("sac_ae", "agent.trunk=multi_head", tasks=2).knows_unseen()
+
+
+@pytest.mark.parametrize("trunk", [name for name in trunk_names() if name not in ("care", "must", "flashsac")])
+def test_every_trunk_goes_with_pictures(trunk: str) -> None:
+    agent = make_agent("sac_ae", f"agent.trunk={trunk}", tasks=2)
+    assert {"actor.linear", "actor.norm"} <= changed(agent, lambda: agent.update(make_batch(2), agent.phase(0)))
+    copied = {t.data_ptr() for t in agent.policy_tensors()}
+    assert {p.data_ptr() for p in (*agent.convs.parameters(), *agent.actor.parameters())} <= copied
+
+
+def test_trunks_that_do_not_go_with_pictures_are_refused() -> None:
+    for trunk in ("care", "flashsac"):
+        with pytest.raises(ConfigError, match=f"agent.trunk={trunk}"):
+            make_agent("sac_ae", f"agent.trunk={trunk}", tasks=2)
 
 
 def test_shifts_are_crops_of_a_padded_picture() -> None:

@@ -136,9 +136,9 @@ class PlainDrQV2(Plain):
             features = self.convs(next_obs, offset=0.5)
             q = torch.minimum(*self.q(features, self.action(features, noise[0][0]), "target"))
             y = batch.reward[0] + batch.discount[0] * q
-        loss = sum(((q - y) ** 2).mean() for q in self.q(self.convs(obs, offset=0.5), batch.action[0]))
-        step([self.encoder, self.critic], loss)
-        features = self.convs(obs, offset=0.5).detach()
+        features = self.convs(obs, offset=0.5)
+        step([self.encoder, self.critic], sum(((q - y) ** 2).mean() for q in self.q(features, batch.action[0])))
+        features = features.detach()  # of the encoder before its step
         step([self.actor], -torch.minimum(*self.q(features, self.action(features, noise[1][0]))).mean())
         follow(self.some("target."), self.some("critic."), 0.01)
 
