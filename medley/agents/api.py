@@ -198,7 +198,11 @@ class AgentKind:
     # refuses impossible combinations before any work; gets (options, number of tasks)
     check: Callable[[Any, int], None] = lambda options, tasks: None
     acting: tuple[str, ...] = ()  # options that change how it acts and nothing else: an evaluation may change them
-    sees_pictures: bool = False  # whether it learns from pictures, and from nothing else
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether it learns from pictures, and from nothing else, as the class that it builds says."""
+        return bool(getattr(self.build, "sees_pictures", False))
 
 
 _KINDS: dict[str, AgentKind] = {}

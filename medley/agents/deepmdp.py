@@ -123,4 +123,4 @@ def check(options: DeepMDPConfig, tasks: int) -> None:
         raise ConfigError(f"agent.n_step={options.n_step}: a model of one step cannot be learnt from several.")
 
 
-register_agent("deepmdp", AgentKind(DeepMDPConfig, DeepMDP, check, sees_pictures=True))
+register_agent("deepmdp", AgentKind(DeepMDPConfig, DeepMDP, check))

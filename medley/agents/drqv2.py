@@ -161,4 +161,4 @@ def check(options: DrQV2Config, tasks: int) -> None:
         raise ConfigError("agent.task_weights=temperature needs a temperature, and DrQ-v2 has none.")
 
 
-register_agent("drqv2", AgentKind(DrQV2Config, DrQV2, check, sees_pictures=True))
+register_agent("drqv2", AgentKind(DrQV2Config, DrQV2, check))

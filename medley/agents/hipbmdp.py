@@ -79,4 +79,4 @@ def check(options: HiPBMDPConfig, tasks: int) -> None:
         raise ConfigError(f"agent.unseen={options.unseen!r} does not exist.{closest(options.unseen, UNSEEN)}")
 
 
-register_agent("hipbmdp", AgentKind(HiPBMDPConfig, HiPBMDP, check, sees_pictures=True))
+register_agent("hipbmdp", AgentKind(HiPBMDPConfig, HiPBMDP, check))

@@ -196,4 +196,4 @@ class PixelSAC(SAC):
             torch._foreach_lerp_(list(targets), list(sources), rate)
 
 
-register_agent("pixel_sac", AgentKind(PixelSACConfig, PixelSAC, check, sees_pictures=True))
+register_agent("pixel_sac", AgentKind(PixelSACConfig, PixelSAC, check))

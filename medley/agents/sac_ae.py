@@ -69,4 +69,4 @@ class SACAE(PixelSAC):
             optimizer.step(own, None)
 
 
-register_agent("sac_ae", AgentKind(PixelSACConfig, SACAE, check, sees_pictures=True))
+register_agent("sac_ae", AgentKind(PixelSACConfig, SACAE, check))

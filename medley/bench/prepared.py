@@ -13,10 +13,10 @@ _COMPILER_THREADS = "2"  # of each process
 class Prepared:
     """Begins to prepare at once; the first use waits until everything is ready."""
 
-    def __init__(self, options: Sequence[str], seeds: int = 1) -> None:
+    def __init__(self, options: Sequence[str]) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._line, other = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(other, list(options), seeds), daemon=True)
+        self._process = spawn.Process(target=_serve, args=(other, list(options)), daemon=True)
         self._process.start()
         other.close()
         self._facts: dict[str, Any] | None = None
@@ -46,12 +46,12 @@ class Prepared:
         self._process.join()
 
 
-def _serve(line: Any, options: list[str], seeds: int) -> None:
+def _serve(line: Any, options: list[str]) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", _COMPILER_THREADS)
     from medley.bench.learner import Updates, device_name
 
     try:
-        updates = Updates(options, seeds)
+        updates = Updates(options)
         line.send({"device": device_name(updates.device), "ready": updates.ready})
         while True:
             line.send({"ms": updates.milliseconds(line.recv())})

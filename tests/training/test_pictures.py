@@ -40,6 +40,8 @@ SMALL = [
 class Onlooker(Agent):
     """Fits the rewards linearly to the mean of every channel, and acts by the first two of its weights."""
 
+    sees_pictures = True
+
     def __init__(self, options: Any, spaces: Spaces, device: torch.device, seed: int) -> None:
         assert spaces.image is not None
         assert spaces.obs_dim == 0
@@ -72,7 +74,7 @@ class Onlooker(Agent):
 
 @pytest.fixture(autouse=True)
 def onlooker() -> Iterator[None]:
-    register_agent("onlooker", AgentKind(SACConfig, Onlooker, sees_pictures=True))
+    register_agent("onlooker", AgentKind(SACConfig, Onlooker))
     yield
     del api._KINDS["onlooker"]
 
