@@ -16,7 +16,7 @@ from typing import Any
 
 OPTIONS = ["env=metaworld-mt10", "agent.trunk=multi_head", "agent.alpha_per_task=true", "replay_buffer.batch_size=1280"]
 FILLED = 200  # random steps in replay
-BLOCK = {"cuda": 16, "cpu": 2}  # updates launched at once
+BLOCK = {"cuda": 128, "cpu": 2}  # updates between two looks at the clock
 ROUNDS = 5
 
 

@@ -7,6 +7,7 @@ becomes a piece of its own and gets a stream of its own; everything that joins t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,9 @@ SHORTEST = 2  # products in a chain that is worth a stream
 class Plan:
     """Which stage (a number that grows along the update) and which lane of it a node belongs to."""
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(self, module: fx.GraphModule, lasting: int) -> None:
         self.module = module
+        self._data = _data(module, lasting)
         self.stage: dict[fx.Node, int] = {}
         self.lane: dict[fx.Node, int] = {}
         self._base: dict[Any, fx.Node] = {}  # of arguments and their views
@@ -91,30 +93,51 @@ class Plan:
                 self.stage[own], self.lane[own] = divmod(place, 100)
 
     def _chains(self, nodes: list[fx.Node]) -> dict[fx.Node, int]:
-        """Products that follow from one another and from no other product, numbered by chain; the longest first."""
+        """Products that follow from one another and from no others, numbered by chain; the longest first.
+
+        A chain may branch and meet itself again, as networks with modules and gates do. Products of weights alone, such
+        as what a network makes of a task's name, belong to whoever needs them.
+        """
         above: dict[fx.Node, frozenset[fx.Node]] = {}  # the nearest products a node follows from
-        chains: list[list[fx.Node]] = []
-        of: dict[fx.Node, list[fx.Node]] = {}
-        for node in nodes:
+        chain_of: dict[fx.Node, int] = {}
+        for i, node in enumerate(nodes):
             before: set[fx.Node] = set()
             for read in node.all_input_nodes:
-                before |= {read} if read in above and read.target in PRODUCTS else above.get(read, frozenset())
+                counts = read in above and read.target in PRODUCTS and read in self._data
+                before |= {read} if counts else above.get(read, frozenset())
             above[node] = frozenset(before)
-            if node.target not in PRODUCTS or node in self._late:
+            if node.target not in PRODUCTS or node in self._late or node not in self._data:
                 continue
-            if not before:
-                chains.append([node])
-                of[node] = chains[-1]
-            elif len(before) == 1 and of.get(last := next(iter(before)), [None])[-1] is last:
-                of[last].append(node)
-                of[node] = of[last]
-        kept = sorted((c for c in chains if len(c) >= SHORTEST), key=len, reverse=True)
-        return {node: i for i, chain in enumerate(kept) for node in chain} if len(kept) > 1 else {}
+            chains = {chain_of.get(last) for last in before}
+            if not chains:
+                chain_of[node] = i
+            elif len(chains) == 1 and (only := chains.pop()) is not None:
+                chain_of[node] = only
+        sizes = Counter(chain_of.values())
+        kept = [chain for chain, size in sizes.most_common() if size >= SHORTEST]
+        return {n: kept.index(c) for n, c in chain_of.items() if c in kept} if len(kept) > 1 else {}
 
 
-def split(module: fx.GraphModule) -> fx.GraphModule:
-    """One submodule per stage and lane, named `submod_<100 * stage + lane>`, in an order that can be run."""
-    plan = Plan(module)
+def _data(module: fx.GraphModule, lasting: int) -> set[fx.Node]:
+    """What depends on the update's random numbers, and so on its batch."""
+    found = set[fx.Node]()
+    arguments = 0
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            arguments += 1
+            if arguments > lasting:
+                found.add(node)
+        elif any(read in found for read in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def split(module: fx.GraphModule, lasting: int) -> fx.GraphModule:
+    """One submodule per stage and lane, named `submod_<100 * stage + lane>`, in an order that can be run.
+
+    The first `lasting` arguments are the tensors that an update reads and changes; the others are its random numbers.
+    """
+    plan = Plan(module, lasting)
     graph, copies = fx.Graph(), dict[fx.Node, fx.Node]()
     nodes = list(module.graph.nodes)
     ordered = [n for n in nodes if n.op == "placeholder"]

@@ -46,7 +46,7 @@ def test_a_trace_is_the_whole_update(trunk: str, task_input: str) -> None:
         eager.update(phase, eager.draw(phase))
         module, tensors = graphs[phase]
         with torch.no_grad():
-            split(module)(*tensors, *traced.draw(phase))
+            split(module, len(tensors))(*tensors, *traced.draw(phase))
     assert largest_gap(eager, traced) < 5e-4  # one step of Adam is 3e-4 per weight; rounding differs between CPUs
 
 
@@ -89,8 +89,8 @@ def test_a_trace_is_cut_where_new_weights_are_read() -> None:
 
 
 def pieces_of(seed: Seed) -> dict[int, torch.nn.Module]:
-    module, _ = trace_from_here(seed)
-    return {int(name.removeprefix("submod_")): piece for name, piece in split(module).named_children()}
+    module, tensors = trace_from_here(seed)
+    return {int(name.removeprefix("submod_")): piece for name, piece in split(module, len(tensors)).named_children()}
 
 
 def test_chains_that_do_not_need_one_another_get_lanes() -> None:
@@ -103,6 +103,15 @@ def test_chains_that_do_not_need_one_another_get_lanes() -> None:
     assert pieces.keys() >= {START, END}
     for lane in lanes:
         assert not any(changes_first(node) for node in lane.graph.nodes)
+
+
+def test_chains_that_branch_and_take_in_a_task_are_chains() -> None:
+    """Gates beside modules, and a task's label that the weights alone decide: still three ways that do not meet."""
+    pieces = pieces_of(make_seed(trunk="soft_modules"))
+    lanes = [piece for name, piece in pieces.items() if 0 < name < END]
+    products = [sum(node.target in PRODUCTS for node in piece.graph.nodes) for piece in lanes]
+    assert len(products) == 3
+    assert min(products) >= 8  # a whole network each
 
 
 def test_a_chain_that_reads_a_change_stays_behind_it() -> None:
@@ -120,7 +129,7 @@ def test_a_chain_that_reads_a_change_stays_behind_it() -> None:
     module = make_fx(update)(*(x.clone() for x in inputs))
     _lift(module)  # as `trace` does: who reads a changed argument names the argument
     update(*expected)
-    pieces = split(module)
+    pieces = split(module, 0)
     assert len(list(pieces.children())) > 2
     pieces(*got)
     for one, two in zip(expected, got, strict=True):
@@ -132,7 +141,7 @@ def test_no_piece_hands_over_views_of_arguments() -> None:
     seed = make_seed()
     module, tensors = trace_from_here(seed)
     known = {tensor.untyped_storage().data_ptr() for tensor in tensors}
-    whole = split(module)
+    whole = split(module, len(tensors))
 
     class Watch(torch.fx.Interpreter):
         handed = 0

@@ -75,7 +75,7 @@ def traced_from_here(seed: Seed, phase: str) -> Any:
 def test_updates_between_refreshes_are_traced(phase: str, changes: dict[str, Any]) -> None:
     eager, traced = (make_seed(**changes) for _ in range(2))
     module, tensors = traced_from_here(traced, phase)
-    module = split(module)
+    module = split(module, len(tensors))
     for step in range(6):
         if step == 3:  # masks change where they lie: the graph goes on with the new ones
             for seed in (eager, traced):

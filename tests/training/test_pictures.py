@@ -158,7 +158,7 @@ def test_an_update_with_its_sampling_can_be_traced_and_stacked() -> None:
     back()
     module, tensors = trace(seeds[0], "all")
     back()
-    split(module)(*tensors, *seeds[0].draw("all"))  # in pieces, as it is compiled
+    split(module, len(tensors))(*tensors, *seeds[0].draw("all"))  # in pieces, as it is compiled
     assert torch.equal(seeds[0].agent.state_dict()["weights"], expected[0])
     back()
     module, tensors = stack_trace(seeds, "all")

@@ -17,7 +17,7 @@ from tests.training.updates import largest_gap, make_seed
 BLOCKS = ("bronet", "simba_v2", "flashsac")
 METHODS: list[dict[str, Any]] = [
     *({"gradients": name} for name in combiner_names()),
-    *({"trunk": name} for name in trunk_names() if name not in ("shared", "disjoint", *BLOCKS)),
+    *({"trunk": name} for name in trunk_names() if name not in ("shared", "disjoint", "must", *BLOCKS)),
     {"trunk": "paco", "gradients": "pcgrad"},
     {"task_weights": "temperature"},
     {"trunk": "bronet", "builder": "brc", "bins": 5, "layers": 1, "task_input": "embedding", "alpha_per_task": False},
@@ -43,7 +43,7 @@ QUICK = [
 def test_traced(changes: dict[str, Any]) -> None:
     eager, traced = (make_seed(**changes) for _ in range(2))
     module, tensors = trace_from_here(traced)
-    follow(eager, traced, split(module), tensors)
+    follow(eager, traced, split(module, len(tensors)), tensors)
 
 
 @pytest.mark.long

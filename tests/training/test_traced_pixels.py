@@ -66,7 +66,7 @@ def test_traced(agent: str) -> None:
         eager.update(phase, eager.draw(phase))
         module, tensors = graphs[phase]
         with torch.no_grad():
-            split(module)(*tensors, *traced.draw(phase))
+            split(module, len(tensors))(*tensors, *traced.draw(phase))
     assert gap(eager, traced) < 2e-3  # Adam's steps are 1e-3 long, and rounding turns a few of them
 
 
