@@ -38,6 +38,8 @@ class StackedLinear(nn.Module):
         if members == (1,) and x.ndim == 3:
             # One member: the plain product is quicker than a batched one of size one.
             return torch.addmm(bias[0], x[0], weight[0]).unsqueeze(0)
+        if len(members) > 1 and members[-1] > 1 and x.ndim == weight.ndim and x.shape[-3] == 1:
+            return self._shared_product(x, weight, bias)
         rows = x.shape[-2]
         x = x.expand(*members, rows, self.in_features).reshape(-1, rows, self.in_features)
         weight = weight.reshape(-1, self.in_features, self.out_features)
@@ -45,6 +47,14 @@ class StackedLinear(nn.Module):
         # On a GPU the bias of a batched product costs a copy, unless a compiler merges it with what follows.
         out = torch.bmm(x, weight) + bias if x.is_cuda else torch.baddbmm(bias, x, weight)
         return out.view(*members, rows, self.out_features)
+
+    def _shared_product(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """The last dimension of the members shares x: their outputs are columns of one product."""
+        count, wide = weight.shape[-3], weight.shape[-3] * self.out_features
+        together = weight.transpose(-3, -2).reshape(-1, self.in_features, wide)
+        x = x.squeeze(-3).expand(*weight.shape[:-3], -1, -1).reshape(-1, x.shape[-2], self.in_features)
+        out = torch.bmm(x, together).view(*weight.shape[:-3], -1, count, self.out_features)
+        return out.transpose(-3, -2) + bias
 
     def extra_repr(self) -> str:
         return f"members={self.members}, in={self.in_features}, out={self.out_features}"

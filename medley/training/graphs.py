@@ -10,10 +10,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from medley.training.lanes import SideBySide, split
 from medley.training.seed import Seed
@@ -23,15 +22,7 @@ from medley.training.tracing import divide_long_products, trace
 _WARM_UP = 3  # runs before a capture, so that libraries have allocated what they need
 LONGEST = 16  # updates in one graph
 
-
-class Update(NamedTuple):
-    """One update of every seed, in two halves: random numbers wait for nobody."""
-
-    draw: Callable[[], Any]
-    run: Callable[[Any], None]
-
-    def __call__(self) -> None:
-        self.run(self.draw())
+Update = Callable[[], None]
 
 
 class GraphedUpdates:
@@ -75,48 +66,31 @@ class GraphedUpdates:
                 graph.register_generator_state(generator)
         # An evaluation may go on in another thread, and may allocate memory meanwhile.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            for phase, random in zip(block, self._drawn_beside(block), strict=True):
-                self._updates[phase].run(random)
+            for phase in block:
+                self._updates[phase]()
         return graph
-
-    def _drawn_beside(self, block: Sequence[str]) -> Iterator[Any]:
-        """The random numbers of each update: many small kernels, on a stream of their own beside the updates."""
-        beside: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):  # all are kept until the end, else a later draw could take an earlier's memory
-            drawn = [(self._updates[phase].draw(), beside.record_event()) for phase in block]
-        for random, ready in drawn:
-            torch.cuda.current_stream().wait_event(ready)
-            yield random
 
     def _prepare(self, phase: str) -> Update:
         self._one_by_one(phase)  # metrics are gathered in tensors that exist from here on
-        if not self.compiled:
-            return Update(partial(self._draws, phase), partial(self._update_all, phase))
+        return self._traced(phase) if self.compiled else partial(self._one_by_one, phase)
+
+    def _one_by_one(self, phase: str) -> None:
+        for seed in self.seeds:
+            seed.update(phase, seed.draw(phase))
+
+    def _traced(self, phase: str) -> Update:
         alone = len(self.seeds) == 1
         module, tensors = trace(self.seeds[0], phase) if alone else stack_trace(self.seeds, phase)
         divide_long_products(module)
-        pieces = SideBySide(split(module, len(tensors)), _compiled)
+        run = SideBySide(split(module, len(tensors)), _compiled).run
 
-        def draw() -> list[Tensor]:
-            draws = self._draws(phase)
-            return draws[0] if alone else [torch.stack(own) for own in zip(*draws, strict=True)]
-
-        def run(random: list[Tensor]) -> None:
+        def update() -> None:
+            draws = [seed.draw(phase) for seed in self.seeds]
+            random = draws[0] if alone else [torch.stack(own) for own in zip(*draws, strict=True)]
             with torch.no_grad():
-                pieces.run(*tensors, *random)
+                run(*tensors, *random)
 
-        return Update(draw, run)
-
-    def _one_by_one(self, phase: str) -> None:
-        self._update_all(phase, self._draws(phase))
-
-    def _draws(self, phase: str) -> list[list[Tensor]]:
-        return [seed.draw(phase) for seed in self.seeds]
-
-    def _update_all(self, phase: str, draws: list[list[Tensor]]) -> None:
-        for seed, random in zip(self.seeds, draws, strict=True):
-            seed.update(phase, random)
+        return update
 
     @contextlib.contextmanager
     def _undone(self) -> Iterator[None]:
