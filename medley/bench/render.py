@@ -18,7 +18,7 @@ from medley.envs.dmc.config import PROFILES
 from medley.envs.dmc.names import TESTBED
 from medley.envs.dmc.rendering import Camera, renderer_of, set_quality
 from medley.envs.dmc.suite import import_suite
-from medley.envs.gl import HOW_TO_DRAW, is_software, prepare_gl
+from medley.envs.gl import how_to_draw, is_software, prepare_gl
 from medley.errors import MedleyError
 
 SIZE = 84
@@ -32,7 +32,7 @@ def bench(seconds: float, as_json: bool, tasks: tuple[str, ...] = TESTBED) -> di
     """Draws for about `seconds` on the slower side, divided between the tasks, and prints a table."""
     gl = prepare_gl()
     if gl is None:
-        raise MedleyError(HOW_TO_DRAW)
+        raise MedleyError(how_to_draw())
     rows: list[dict[str, Any]] = []
     print(f"{'task':20}{'exact':>8}{'fast':>8}{'ratio':>8}{'mean |Δ|':>10}{'99.9 %':>8}{'|Δ| > 8':>9}", flush=True)
     for task in tasks:

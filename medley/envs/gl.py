@@ -11,7 +11,6 @@ from functools import cache
 
 PACKAGES = "on Debian or Ubuntu `apt-get install libegl1 libgl1-mesa-dri`, or `apt-get install libosmesa6`."
 HOW_TO_GET_VIDEOS = f"Videos need OpenGL: {PACKAGES}"
-HOW_TO_DRAW = f"Learning from pixels needs OpenGL: {PACKAGES}"
 
 # Draws a ball and checks that something was drawn: a context alone is no proof that pictures are not black.
 # Says what draws, since a working EGL does not mean that there is a graphics card behind it.
@@ -42,6 +41,13 @@ def find_gl() -> str | None:
         if _probe(backend) is not None:
             return backend
     return None
+
+
+def how_to_draw() -> str:
+    """For somebody who wants to learn from pixels where nothing draws."""
+    asked = os.environ.get("MUJOCO_GL")
+    said = f" MUJOCO_GL={asked} is set, so nothing else was tried." if asked else ""
+    return f"Learning from pixels needs OpenGL: {PACKAGES}{said}"
 
 
 def find_renderer() -> str:

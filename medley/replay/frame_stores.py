@@ -175,7 +175,10 @@ class DiskStore(FrameStore):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  (open as long as it is used)
-            os.posix_fallocate(self._file.fileno(), 0, size)  # a full disk is noticed here, not in the middle of a run
+            if hasattr(os, "posix_fallocate"):  # a full disk is noticed here, not in the middle of a run
+                os.posix_fallocate(self._file.fileno(), 0, size)
+            else:  # macOS
+                os.ftruncate(self._file.fileno(), size)
         except OSError as e:
             raise MedleyError(
                 f"replay_buffer.frames=disk: a file of {size / 1e9:.1f} GB cannot be made in {folder}: {e.strerror}."

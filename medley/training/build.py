@@ -256,6 +256,7 @@ def prepare_device(config: Config) -> torch.device:
         if device.index is not None:
             torch.cuda.set_device(device)  # streams, events and transfers go to the current one
         torch.set_float32_matmul_precision("highest" if config.setup.precision == "fp32" else "high")
+        torch.backends.cudnn.benchmark = not config.setup.deterministic  # convolutions: the quickest way is looked for
     return device
 
 

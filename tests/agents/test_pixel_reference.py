@@ -152,9 +152,9 @@ def test_drqv2() -> None:
 class PlainHiP(PlainSAC):
     """DeepMDP (without a task label) or HiP-BMDP (with theta), task by task."""
 
-    def __init__(self, agent: Any, metric: float) -> None:
+    def __init__(self, agent: Any, metric: float, probabilistic: bool = False) -> None:
         super().__init__(agent)
-        self.metric = metric
+        self.metric, self.probabilistic = metric, probabilistic
         self.transition = Adam(self.some("transition."), 1e-3, weight_decay=1e-7)
         self.reward = Adam(self.some("reward."), 1e-3, weight_decay=1e-7)
         self.theta_adam = Adam(self.some("task."), 1e-3) if self.some("task.") else None
@@ -177,9 +177,19 @@ class PlainHiP(PlainSAC):
         tasks, rows = batch.reward.shape
         extra = [] if self.theta_adam is None else [self.theta_adam]
 
-        def predict(task: int, theta: Tensor) -> Tensor:
+        def outputs(task: int, theta: Tensor) -> Tensor:
             h = self.project(self.convs(batch.obs[task]), "critic")
             return self.model("transition", torch.cat([h, theta, batch.action[task]], -1))
+
+        def predict(task: int, theta: Tensor) -> Tensor:
+            out = outputs(task, theta)
+            return out[:, : out.shape[1] // 2] if self.probabilistic else out
+
+        def sigma(task: int, theta: Tensor) -> Tensor:
+            out = outputs(task, theta)
+            if not self.probabilistic:
+                return torch.ones_like(out)
+            return 1e-4 + (10 - 1e-4) / (1 + torch.exp(-out[:, out.shape[1] // 2 :]))
 
         total = torch.zeros(())
         for i in range(tasks):
@@ -188,7 +198,8 @@ class PlainHiP(PlainSAC):
             with torch.no_grad():
                 wanted = self.project(self.convs(batch.next_obs[i]), "critic")
             reward = self.model("reward", torch.cat([guess, theta], -1))[:, 0]
-            total = total + (0.5 * (guess - wanted) ** 2).mean() / tasks
+            unsure = sigma(i, theta)
+            total = total + (0.5 * ((guess - wanted) / unsure) ** 2 + torch.log(unsure)).mean() / tasks
             total = total + ((reward - batch.reward[i]) ** 2).mean() / tasks
             for j in range(tasks):
                 if i != j:
@@ -208,9 +219,10 @@ class PlainHiP(PlainSAC):
         step([self.transition, self.decoder, self.encoder, *extra], total)
 
 
-def test_deepmdp() -> None:
-    agent = make_agent("deepmdp")
-    compare(agent, PlainHiP(agent, 0.0))
+@pytest.mark.parametrize("probabilistic", [False, True])
+def test_deepmdp(probabilistic: bool) -> None:
+    agent = make_agent("deepmdp", f"agent.probabilistic={str(probabilistic).lower()}")
+    compare(agent, PlainHiP(agent, 0.0, probabilistic))
 
 
 class ModelOnly(PlainHiP):

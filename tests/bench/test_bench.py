@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medley.bench import learner, methods, render, train, update
-from medley.envs.gl import HOW_TO_DRAW, find_gl
+from medley.envs.gl import find_gl, how_to_draw
 
 SMALL = [
     "env.threads=1",
@@ -88,7 +88,7 @@ def test_a_method_that_cannot_be_prepared_does_not_stop_the_others(
 
 def test_pictures_are_compared_state_by_state(capsys: pytest.CaptureFixture[str]) -> None:
     if find_gl() is None:
-        pytest.skip(HOW_TO_DRAW)
+        pytest.skip(how_to_draw())
     result = render.bench(0.1, True, tasks=("pendulum-swingup",))
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
     (row,) = result["tasks"]

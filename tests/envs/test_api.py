@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 from medley.envs import EnvConfig, MultiTaskEnv, build, env_kind
 from medley.envs.dmc.config import DMCConfig
 from medley.envs.dmc.families import FamilyConfig
-from medley.envs.gl import HOW_TO_DRAW, find_gl
+from medley.envs.gl import find_gl, how_to_draw
 from medley.envs.gym_ids import GymConfig
 from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.point import PointConfig
@@ -39,7 +39,7 @@ Make = Callable[..., MultiTaskEnv]
 @pytest.fixture(params=CONFIGS)
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     if request.param == "pixels" and find_gl() is None:
-        pytest.skip(HOW_TO_DRAW)
+        pytest.skip(how_to_draw())
     made = []
 
     def make(seed: int = 1, evaluation: bool = False, horizon: int = HORIZON) -> MultiTaskEnv:

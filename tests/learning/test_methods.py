@@ -20,16 +20,14 @@ TRUNKS = {
 COMBINERS = ["pcgrad", "cagrad", "nash", "gradnorm", "famo"]
 
 
-@pytest.mark.parametrize(
-    "gradients", ["pcgrad", *(pytest.param(name, marks=pytest.mark.long) for name in COMBINERS if name != "pcgrad")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("gradients", COMBINERS)
 def test_combiners_solve_point(tmp_path: Path, gradients: str) -> None:
     assert learn(tmp_path, "agent.trunk=multi_head", f"agent.gradients={gradients}") >= SOLVED
 
 
-@pytest.mark.parametrize(
-    "trunk", [name if name == "soft_modules" else pytest.param(name, marks=pytest.mark.long) for name in TRUNKS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("trunk", TRUNKS)
 def test_trunks_solve_point(tmp_path: Path, trunk: str) -> None:
     agent = trunk.split()[0]
     steps = 4000 if agent == "paco" else 2500  # tasks start with nearly the same network, and come apart slowly

@@ -17,7 +17,7 @@ from medley.envs.dmc.families import ATTRIBUTES, FamilyConfig, family_tasks, mem
 from medley.envs.dmc.names import DEFAULT_REPEAT, usual_repeat
 from medley.envs.dmc.slot import DMCRecipe
 from medley.envs.dmc.thread import ThreadSlots
-from medley.envs.gl import HOW_TO_DRAW, prepare_gl
+from medley.envs.gl import how_to_draw, prepare_gl
 from medley.envs.replayed import ReplayedEnv
 from medley.envs.slots import Layout, Slots
 from medley.errors import MedleyError
@@ -110,6 +110,8 @@ def _open(recipes: Sequence[DMCRecipe], slots_per_task: int, workers: int | None
     each = [recipe for recipe in recipes for _ in range(slots_per_task)]
     if workers is None:
         workers = 0 if len(each) == 1 else min(len(each), available_cores())
+    if recipes[0].pixels and recipes[0].gl == "osmesa" and workers < len(each) > 1:
+        workers = len(each)  # its contexts draw into one another within a process
     if workers == 0:
         return ThreadSlots(each)
     from medley.envs.workers import WorkerSlots
@@ -121,7 +123,7 @@ def drawing(pixels: bool) -> str | None:
     """The backend that draws; states can do without."""
     gl = prepare_gl()
     if gl is None and pixels:
-        raise MedleyError(HOW_TO_DRAW)
+        raise MedleyError(how_to_draw())
     return gl
 
 

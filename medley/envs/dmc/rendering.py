@@ -33,6 +33,12 @@ class Camera:
             raise ConfigError(
                 f"env.camera={camera} does not exist: the model has cameras 0 to {physics.model.ncam - 1}."
             )
+        largest = physics.model.vis.global_
+        if width > largest.offwidth or height > largest.offheight:
+            raise ConfigError(
+                f"a picture of {width}x{height} does not fit: the model draws up to {largest.offwidth}x"
+                f"{largest.offheight}. A smaller experiment.video.size does."
+            )
         self._camera = engine.Camera(physics, height, width, camera)
 
     def take(self) -> npt.NDArray[np.uint8]:

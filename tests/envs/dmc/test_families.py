@@ -168,7 +168,7 @@ def test_reference_fingers_pay_alike() -> None:
 
 def test_reference_fingers_look_alike() -> None:
     if gl.find_gl() is None:
-        pytest.skip(gl.HOW_TO_DRAW)
+        pytest.skip(gl.how_to_draw())
     assert played("reference", "pixels", list(range(10)), 12)[0]
     assert not played("scaled", "pixels", [4, 9], 12)[0]
 

@@ -15,8 +15,9 @@ import pytest
 
 from medley.envs import MultiTaskEnv, build, gl
 from medley.envs.dmc.config import DMCConfig
-from medley.envs.dmc.env import DMCEnv
+from medley.envs.dmc.env import DMCEnv, _open
 from medley.envs.dmc.names import TESTBED
+from medley.envs.dmc.slot import DMCRecipe
 from medley.envs.workers import WorkerSlots
 from medley.errors import ConfigError, MedleyError
 from tests.envs.dmc.test_dmc import Make
@@ -26,7 +27,7 @@ from tests.envs.test_api import actions, play, same
 @pytest.fixture
 def make() -> Iterator[Make]:
     if gl.find_gl() is None:
-        pytest.skip(gl.HOW_TO_DRAW)
+        pytest.skip(gl.how_to_draw())
     made: list[MultiTaskEnv] = []
 
     def make(*tasks: str, slots: int = 1, seed: int = 1, **options: Any) -> DMCEnv:
@@ -156,7 +157,7 @@ def test_what_cannot_be_drawn(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
 def test_dm_control_may_be_there_before(platform: str) -> None:
     """It then has chosen how to draw by itself; and a setting of another library may be in the way."""
     if gl.find_gl() is None:
-        pytest.skip(gl.HOW_TO_DRAW)
+        pytest.skip(gl.how_to_draw())
     code = """if not __import__("os").environ.get("PYOPENGL_PLATFORM"): import dm_control.suite
 import gymnasium, medley
 env = gymnasium.make_vec("medley/DMC", tasks=["pendulum-swingup"], image_size=16)
@@ -180,7 +181,10 @@ for observation in ("states", "pixels"):
         print(error)"""
     settings = {**os.environ, "MUJOCO_GL": "disabled"}
     done = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True, timeout=100)
-    assert done.stdout.splitlines() == ["(1, 101)", gl.HOW_TO_GET_VIDEOS, gl.HOW_TO_DRAW], done.stderr
+    *before, last = done.stdout.splitlines()
+    assert before == ["(1, 101)", gl.HOW_TO_GET_VIDEOS], done.stderr
+    assert gl.PACKAGES in last
+    assert "MUJOCO_GL=disabled is set" in last
 
 
 def test_software_is_recognised() -> None:
@@ -201,3 +205,21 @@ def test_fast_is_close_to_exact_everywhere(make: Make, task: str) -> None:
         env.reset()
         pictures.append(np.stack([obs[:, 6:] for obs, *_ in play(env, moves)]).astype(int))
     assert np.abs(pictures[0] - pictures[1]).mean() < 2
+
+
+def test_osmesa_gets_a_process_for_every_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its contexts draw into one another within a process."""
+    asked: list[int] = []
+    monkeypatch.setattr("medley.envs.workers.WorkerSlots", lambda recipes, workers, timeout: asked.append(workers))
+    recipe = DMCRecipe("cartpole-balance", "cartpole", "balance", True, 1, 20, 0, "fast", None, "osmesa")
+    for slots, workers in ((3, 0), (3, 2), (4, None)):
+        _open([recipe], slots, workers, 1.0)
+    assert asked == [3, 3, 4]
+
+
+def test_a_picture_that_does_not_fit_is_refused(make: Make) -> None:
+    env = make("cartpole-balance")
+    env.reset()
+    assert env.render_slot(0, 640, 480).shape == (480, 640, 3)
+    with pytest.raises(ConfigError, match="1280x720 does not fit: the model draws up to 640x480"):
+        env.render_slot(0, 1280, 720)

@@ -1,0 +1,201 @@
+"""SAC+AE's cluster scripts, notebook and environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.compat.commands import ROOT, printed_words, start
+from tests.compat.sac_ae import FOLDER, TESTBED, TINY
+
+STAND_IN = """#!/usr/bin/env bash
+# In the place of Python: notes how many are at work, then says that the run is finished.
+while [ $# -gt 0 ]; do
+  [ "$1" = --work_dir ] && folder=$2
+  [ "$1" = --seed ] && seed=$2
+  shift
+done
+echo at-work $(ls -d "$folder"/../seed_*/busy 2>/dev/null | wc -l)
+touch "$folder/busy"
+sleep 0.7
+rm "$folder/busy"
+[ "$seed" = 13 ] && echo "bad luck" >&2 && exit 1
+echo '{"status": "finished"}' > "$folder/run.json"
+"""
+
+
+def _without_slurm() -> str:
+    """A PATH with everything but sbatch."""
+    return os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not Path(p, "sbatch").exists())
+
+
+def _script(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def _cluster(folder: Path, *words: str, script: str = "run_cluster.sh", **settings: str) -> Any:
+    env = {**os.environ, "PATH": _without_slurm(), "PYTHONPATH": str(ROOT), "PYTHON": sys.executable, **settings}
+    return subprocess.run(
+        [str(FOLDER / script), *words], cwd=folder, env=env, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_without_slurm_seeds_run_here_a_few_at_a_time(tmp_path: Path) -> None:
+    python = _script(tmp_path / "python", STAND_IN)
+    settings = {"PYTHON": str(python), "JOBS": "2", "SEEDS": "1 2 3"}
+    done = _cluster(tmp_path, "walker", "walk", "--batch_size", "9", "agent.burst=false", **settings)
+    assert done.returncode == 0, done.stderr
+    config = tmp_path / "runs" / "walker_walk" / "sac_ae"
+    assert sorted(p.name for p in config.iterdir()) == ["seed_1", "seed_2", "seed_3"]
+    for seed in (1, 2, 3):
+        run = config / f"seed_{seed}"
+        assert {p.name for p in run.iterdir()} == {"id", "stdout", "stderr", "run.sh", "run.slrm", "run.json"}
+        assert f"process {(run / 'id').read_text().strip()}\n" in done.stdout
+        text = (run / "run.sh").read_text()
+        assert f"--seed {seed} --work_dir {run} setup.id=sac_ae --batch_size 9 agent.burst=false" in text
+        assert (
+            "--domain_name walker --task_name walk --encoder_type pixel --decoder_type pixel --action_repeat 2" in text
+        )
+        assert int((run / "stdout").read_text().split()[1]) <= 1
+    # Once more: nothing is left to do.
+    again = _cluster(tmp_path, "walker", "walk", **settings)
+    assert again.stdout.count(": finished") == 3
+
+
+def test_a_seed_that_fails_is_said_and_the_others_run(tmp_path: Path) -> None:
+    python = _script(tmp_path / "python", STAND_IN)
+    done = _cluster(tmp_path, "cheetah", "run", PYTHON=str(python), SEEDS="13 2", CONFIG="sac_states", JOBS="1")
+    assert done.returncode == 1
+    assert "seed_13: failed, see stderr there: bad luck" in done.stderr
+    config = tmp_path / "runs" / "cheetah_run" / "sac_states"
+    assert (config / "seed_2" / "run.json").exists()
+    assert "--encoder_type identity --action_repeat 4" in (config / "seed_2" / "run.sh").read_text()
+
+
+def test_stopping_stops_what_it_started(tmp_path: Path) -> None:
+    python = _script(tmp_path / "python", "#!/usr/bin/env bash\nexec sleep 60\n")
+    settings = {**os.environ, "PATH": _without_slurm(), "PYTHON": str(python), "SEEDS": "1"}
+    process = subprocess.Popen([str(FOLDER / "run_cluster.sh"), "walker", "run"], cwd=tmp_path, env=settings)
+    path = tmp_path / "runs" / "walker_run" / "sac_ae" / "seed_1" / "id"
+    for _ in range(100):
+        if path.exists() and path.read_text().strip():
+            break
+        time.sleep(0.1)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(path.read_text()), 0)
+
+
+SBATCH = """#!/usr/bin/env bash
+[ "$1" = --parsable ] && cp "$2" "$(dirname "$2")/submitted"
+echo "41$(date +%N);cluster"
+"""
+
+
+def test_with_slurm_every_seed_is_a_job(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    _script(tmp_path / "bin" / "sbatch", SBATCH)
+    place = tmp_path / "with space"
+    place.mkdir()
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = _cluster(place, "walker", "walk", PATH=path)
+    assert done.returncode == 0, done.stderr
+    seeds = sorted((place / "runs" / "walker_walk" / "sac_ae").iterdir())
+    assert sorted(p.name for p in seeds) == sorted(f"seed_{i}" for i in range(1, 11))
+    for run in seeds:
+        assert re.fullmatch(r"41\d+\n", (run / "id").read_text())
+        script = (run / "submitted").read_text()
+        assert script == (run / "run.slrm").read_text()
+        assert f'#SBATCH --output="{run}/stdout"\n' in script
+        assert f'#SBATCH --error="{run}/stderr"\n' in script
+        assert subprocess.run(["bash", "-n", run / "run.slrm"]).returncode == 0
+        # The job does what run.sh says, as one process that Slurm's signals reach.
+        assert script.splitlines()[-1].startswith("exec bash ")
+        assert (run / "run.sh").read_text().splitlines()[-1].startswith("exec ")
+    # It starts as written, from a folder whose name has a space.
+    text = (seeds[0] / "run.sh").read_text().rstrip() + " --print-only\n"
+    assert f"save_dir='{seeds[0]}'" in " ".join(printed_words(start(["bash", "-c", text], tmp_path)))
+
+
+def test_the_whole_testbed(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    _script(tmp_path / "bin" / "sbatch", SBATCH)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = _cluster(tmp_path, "--save_model", script="run_all.sh", PATH=path, SEEDS="4")
+    assert done.returncode == 0, done.stderr
+    runs = {p.name for p in (tmp_path / "runs").iterdir()}
+    assert runs == {task.replace(" ", "_") for task in TESTBED}
+    repeats = {
+        task: re.findall(r"--action_repeat (\d)", (tmp_path / "runs" / task / "sac_ae/seed_4/run.sh").read_text())
+        for task in runs
+    }
+    assert {task: r for task, r in repeats.items() if r != ["2"]} == {
+        **{"cartpole_swingup": ["8"], "reacher_easy": ["4"], "cheetah_run": ["4"], "ball_in_cup_catch": ["4"]},
+    }
+    assert "--save_model" in (tmp_path / "runs/hopper_hop/sac_ae/seed_4/run.sh").read_text()
+
+
+def test_how_it_is_used_is_said(tmp_path: Path) -> None:
+    for words in ([], ["walker"], ["--seed", "1"]):
+        done = _cluster(tmp_path, *words)
+        assert done.returncode == 2
+        assert "run_cluster.sh DOMAIN TASK" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.long
+def test_the_cluster_script_trains(tmp_path: Path) -> None:
+    done = _cluster(tmp_path, "walker", "walk", *TINY, SEEDS="1 2", CONFIG="sac_states", JOBS="2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for seed in ("seed_1", "seed_2"):
+        run = tmp_path / "runs" / "walker_walk" / "sac_states" / seed
+        named = {"id", "stdout", "stderr", "run.sh", "run.slrm", "eval.log", "train.log", "tb", "video"}
+        assert named <= {p.name for p in run.iterdir()}
+        assert (run / "video" / "40.mp4").is_file()
+        assert "| eval | S: 0 | ER: " in (run / "stdout").read_text()
+        assert json.loads((run / "run.json").read_text())["config_name"] == "sac_states"
+
+
+def test_the_notebook_runs(tmp_path: Path) -> None:
+    for seed, factor in ((1, 1.0), (2, 3.0)):
+        run = tmp_path / "runs" / "walker_walk" / "sac_states" / f"seed_{seed}"
+        run.mkdir(parents=True)
+        rows = [{"step": s, "env_step": 2 * s, "episode_reward": factor * s} for s in (0, 100, 200, 300)[: 2 + seed]]
+        (run / "eval.log").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 4')
+    (tmp_path / "runs" / "walker_walk" / "empty").mkdir()
+    notebook = json.loads((FOLDER / "runs.ipynb").read_text())
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    assert not any(c.get("outputs") for c in notebook["cells"])
+    show = "\nprint(json.dumps([x.tolist() for x in results['walker_walk']['sac_states'][1:]]))"
+    settings = {**os.environ, "MPLBACKEND": "Agg"}
+    done = subprocess.run(
+        [sys.executable, "-c", "\n\n".join(cells) + show], cwd=tmp_path, env=settings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 seeds    400.0  [200.0, 600.0]  after 400 env_steps" in done.stdout
+    grid, mean, low, high = json.loads(done.stdout.splitlines()[-1])
+    assert grid == [0, 200, 400]  # as far as both seeds are
+    assert mean == [0, 200, 400]
+    assert low == [0, 100, 200]
+    assert high == [0, 300, 600]
+
+
+def test_the_environment_has_the_seeds_name() -> None:
+    made = yaml.safe_load((FOLDER / "conda_env.yml").read_text())
+    assert made["name"] == "pytorch_sac_ae"
+    (pip,) = [entry for entry in made["dependencies"] if isinstance(entry, dict)]
+    assert pip == {"pip": ["-e ../.."]}
