@@ -18,6 +18,7 @@ from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
 from medley.envs.point import PointConfig, PointEnv, build_point, point_tasks
+from medley.envs.point_aux import PointAuxConfig, build_point_aux, build_point_each, main_task
 from medley.envs.registry import EnvConfig, EnvKind, env_kind, env_kinds, register_env
 from medley.errors import ConfigError
 
@@ -47,6 +48,10 @@ def _sees_pixels(cfg: SuiteConfig) -> bool:
 
 
 register_env("point", EnvKind(PointConfig, build_point, point_tasks, lambda cfg: cfg.image_size is not None))
+register_env(
+    "point-aux",
+    EnvKind(PointAuxConfig, build_point_aux, main_task, intentions=point_tasks, build_each=build_point_each),
+)
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
 register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks, _sees_pixels))

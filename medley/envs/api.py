@@ -51,6 +51,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     - `final_obs` (like obs; rows valid where `_final_obs`): the last observation of an episode that ended;
     - `final_info["episode"]` with `r`, `l` and `s` (return, length, success at any step), valid where
       `_final_info`;
+    - `rewards` and `successes` [slots, intentions], where there are `intentions`: the step as each of them sees it;
     - whatever the env adds per slot (`extra`).
 
     Everything random about an episode comes from (seed, slot, episode number): see `episode_rng`.
@@ -62,6 +63,9 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     frame_channels: int | None = None
     action_repeat: int = 1  # control steps of the simulator in one step of this env, where it counts them apart
     renderer: str = ""  # what draws, where observations are pictures
+    # What may be wanted in one and the same world, the main thing first; an episode may be about several in turn. Such
+    # an env has a single task for training, the main one, and one built for evaluation a task per intention.
+    intentions: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -125,6 +129,10 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     def render_slot(self, slot: int, width: int = 320, height: int = 240) -> npt.NDArray[np.uint8]:
         """A picture of one slot, [height, width, 3]."""
         raise NotImplementedError(f"{type(self).__name__} cannot be rendered")
+
+    def success_examples(self, intention: int, count: int, rng: np.random.Generator) -> Array:
+        """Observations [count, ...] (single frames) in which an intention is fulfilled, where the env can make them up."""
+        raise NotImplementedError(f"{type(self).__name__} knows no examples: record some with `medley demos`")
 
     # ---- what everyone calls
 

@@ -37,6 +37,10 @@ class EnvKind:
     shows_pictures: Callable[[Any], bool] = lambda options: False
     # options of other envs that an agent is scored on beside its own tasks, by the name of the set
     evaluation_sets: Callable[[Any], dict[str, Any]] = lambda options: {}
+    # names of what may be wanted in one world, the main thing first (see MultiTaskEnv), and how an env with a task for
+    # each of them is built: (options, slots_per_task, seed) -> env, for evaluation
+    intentions: Callable[[Any], list[str]] = lambda options: []
+    build_each: Callable[[Any, int, int], MultiTaskEnv] | None = None
 
 
 _KINDS: dict[str, EnvKind] = {}
