@@ -131,7 +131,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         raise NotImplementedError(f"{type(self).__name__} cannot be rendered")
 
     def success_examples(self, intention: int, count: int, rng: np.random.Generator) -> Array:
-        """Observations [count, ...] (single frames) in which an intention is fulfilled, where the env can make them up."""
+        """Single observations [count, ...] in which an intention is fulfilled, where the env can make them up."""
         raise NotImplementedError(f"{type(self).__name__} knows no examples: record some with `medley demos`")
 
     # ---- what everyone calls

@@ -1,7 +1,6 @@
 """`point-aux`: one point in one world, and several places where one may want it to be.
 
-The main place lies far away, the others on the way to it and elsewhere. Rewards are 1 in a place and 0 outside: somebody
-who wanders at random seldom sees one.
+Rewards are 1 in a place and 0 outside: somebody who wanders at random seldom sees one.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class PointAuxEnv(PointEnv):
 
 
 def build_point_aux(cfg: PointAuxConfig, slots_per_task: int, seed: int, evaluation: bool) -> PointAuxEnv:
-    return PointAuxEnv(
-        cfg.num_tasks, slots_per_task, cfg.horizon or HORIZON, stream_seed(seed, evaluation), each=False
-    )
+    return PointAuxEnv(cfg.num_tasks, slots_per_task, cfg.horizon or HORIZON, stream_seed(seed, evaluation), each=False)
 
 
 def build_point_each(cfg: PointAuxConfig, slots_per_task: int, seed: int) -> PointAuxEnv:
