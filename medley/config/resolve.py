@@ -24,7 +24,7 @@ def fill_and_check(config: Config) -> None:
     tasks = env_kind(config.env.builder).tasks(config.env)
     if config.env.num_envs is not None and config.env.num_envs != len(tasks):
         raise ConfigError(f"env.num_envs={config.env.num_envs}, but {config.env.name} has {len(tasks)} tasks.")
-    agent_kind(config.agent.builder).check(config.agent, len(tasks))
+    agent_kind(config.agent.builder).check(config.agent, len(_intentions(config)) or len(tasks))
     check_scheduler(config.experiment.scheduler, len(tasks))
     _check_numbers(config)
     _fill_replay(config, len(tasks))
@@ -32,6 +32,19 @@ def fill_and_check(config: Config) -> None:
     _check_words(config)
     if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
         raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
+
+
+def _intentions(config: Config) -> list[str]:
+    """What the agent may want in one world, where it is an agent that wants several things."""
+    if not agent_kind(config.agent.builder).has_intentions:
+        return []
+    found = env_kind(config.env.builder).intentions(config.env)
+    if not found:
+        raise ConfigError(
+            f"agent={config.agent.name} wants several things of one world, and {config.env.name} has no such: take "
+            "env=point-aux, metaworld-aux, panda-reach or panda-reach-multitask."
+        )
+    return found
 
 
 def check_pictures(config: Config) -> None:
@@ -93,6 +106,7 @@ def _fill_experiment(config: Config, tasks: int) -> None:
     if e.num_final_eval_episodes is None:
         e.num_final_eval_episodes = e.num_eval_episodes
     if e.eval_slots_per_task is None:
+        tasks = len(_intentions(config)) or tasks
         e.eval_slots_per_task = max(1, min(e.num_eval_episodes, EVAL_SLOTS // tasks))
 
 
