@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from medley.errors import ConfigError, DamagedError, closest
+from medley.errors import ConfigError, DamagedError, MedleyError, closest
 from medley.files import replacing
 
 Array = npt.NDArray[Any]
@@ -146,9 +146,12 @@ class Recorded:
         about = dataclasses.asdict(self.about)
         header = {"format": FORMAT, "about": about, "sha256": _digest(arrays, about)}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, metadata=text, **arrays)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, metadata=text, **arrays)
+        except OSError as e:
+            raise MedleyError(f"{path} cannot be written: {e.strerror}.") from None
 
     @classmethod
     def load(cls, path: str | Path, env: str | None = None) -> Recorded:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medley.data.examples import CONTEXT, About, Recorded, stacked
-from medley.errors import ConfigError, DamagedError
+from medley.errors import ConfigError, DamagedError, MedleyError
 
 ABOUT = About("metaworld-aux-push", ("main", "reach"), seed=3, layout={"hand": [0, 3]}, control_hz=80.0)
 
@@ -105,6 +105,12 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     np.savez(path, **{**arrays, "metadata": np.frombuffer(json.dumps(header).encode(), np.uint8)})
     with pytest.raises(DamagedError, match="checksum"):
         Recorded.load(path)
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MedleyError, match="cannot be written"):
+        recorded([2]).save(tmp_path / "file/below.npz")
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
