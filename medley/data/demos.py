@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.progress import Progress
 
 from medley.config.load import GROUPS, load_config
@@ -159,7 +160,7 @@ def _recorded(
             f"{config.env.name} has neither a script nor examples of its own: train a run, take from=RUN."
         )
     about = describe(config.env, env, config.setup.seed, f"{source}, noise {asked.noise:g}")
-    with Progress(transient=True) as progress:
+    with Progress(transient=True, disable=not Console().is_terminal) as progress:
         bar = progress.add_task("recording", total=len(wish.tasks) * (wish.examples + wish.demos))
         examples, demonstrations, found = record(
             env, act, wish, about, able, lambda done: progress.update(bar, completed=done)
