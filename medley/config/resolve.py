@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from medley.agents.api import agent_kind
+from medley.agents.intentions.batch import expert_rows
 from medley.config.schema import Config
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
@@ -28,6 +29,7 @@ def fill_and_check(config: Config) -> None:
     check_scheduler(config.experiment.scheduler, len(tasks))
     _check_numbers(config)
     _fill_replay(config, len(tasks))
+    _check_experts(config)
     _fill_experiment(config, len(tasks))
     _check_words(config)
     if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
@@ -45,6 +47,21 @@ def _intentions(config: Config) -> list[str]:
             "env=point-aux, metaworld-aux, panda-reach or panda-reach-multitask."
         )
     return found
+
+
+def _check_experts(config: Config) -> None:
+    """Every intention needs rows of its experts, and rows of replay."""
+    if not agent_kind(config.agent.builder).uses_experts:
+        return
+    options, batch, intentions = config.agent, config.replay_buffer.batch_size, len(_intentions(config))
+    share: float = options.expert.share  # type: ignore[attr-defined]
+    assert batch is not None
+    rows = expert_rows(batch, intentions, share)
+    if rows < 1 or intentions * rows >= batch:
+        raise ConfigError(
+            f"replay_buffer.batch_size={batch} with agent.expert.share={share} leaves experts or replay without a row, "
+            f"for {intentions} intention{'s' * (intentions > 1)}: take a larger batch or another share."
+        )
 
 
 def check_pictures(config: Config) -> None:

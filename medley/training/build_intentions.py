@@ -9,6 +9,8 @@ import torch
 
 from medley.agents.api import Agent, Spaces, agent_kind
 from medley.config.schema import Config
+from medley.data.examples import EXAMPLES, Recorded, stacked
+from medley.data.recording import env_id
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError
 from medley.replay.experts import Array, Experts
@@ -36,7 +38,35 @@ def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, s
 
 def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device) -> Experts:
     options: Any = config.agent
-    return Experts(_made_up(config, env, spaces), device, options.expert.noise)
+    if options.expert.path is None:
+        return Experts(_made_up(config, env, spaces), device, options.expert.noise)
+    recorded = Recorded.load(options.expert.path, env=env_id(config.env))
+    rows = stacked(recorded, _frames(recorded.observations.shape[1], spaces))
+    count = options.expert.examples if recorded.about.holds == EXAMPLES else None
+    own = [_first(rows.of_task(name), count) for name in spaces.tasks]
+    for name, some in zip(spaces.tasks, own, strict=True):
+        if not len(some):
+            raise ConfigError(f"{options.expert.path} has nothing for {name}: record it with `medley demos`.")
+    action, after = ([getattr(some, key) for some in own] for key in ("actions", "next_observations"))
+    return Experts(
+        [some.observations for some in own],
+        device,
+        options.expert.noise,
+        after if after[0] is not None else None,
+        action if action[0] is not None else None,
+    )
+
+
+def _first(rows: Recorded, count: int | None) -> Recorded:
+    return rows if count is None else rows.rows(np.arange(min(count, len(rows))))
+
+
+def _frames(size: int, spaces: Spaces) -> int:
+    """How many observations of a recording one of the agent's is."""
+    times, rest = divmod(spaces.obs_dim, size)
+    if rest:
+        raise ConfigError(f"examples of {size} numbers do not fit observations of {spaces.obs_dim}.")
+    return times
 
 
 def _made_up(config: Config, env: MultiTaskEnv, spaces: Spaces) -> list[Array]:
@@ -50,7 +80,4 @@ def _made_up(config: Config, env: MultiTaskEnv, spaces: Spaces) -> list[Array]:
             f"{config.env.name} cannot make up examples of success: record some with `medley demos "
             f"env={config.env.name}` and name the file, agent.expert.path=..."
         ) from None
-    times, rest = divmod(spaces.obs_dim, frames[0].shape[1])
-    if rest:
-        raise ConfigError(f"examples of {frames[0].shape[1]} numbers do not fit observations of {spaces.obs_dim}.")
-    return [np.tile(own, (1, times)) for own in frames]
+    return [np.tile(own, (1, _frames(own.shape[1], spaces))) for own in frames]
