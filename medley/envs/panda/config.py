@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medley.config.options import opt
 from medley.envs.registry import EnvConfig
-from medley.errors import ConfigError
+from medley.errors import ConfigError, closest
 from medley.robots.limits import Limits
 
 HORIZON = 50
@@ -36,9 +36,16 @@ class PandaConfig(EnvConfig):
     max_vel: float = opt(0.2, "m/s at full action")
     stiffness: float = opt(250.0, "N/m with which the arm is drawn to its target (Kx); the same as on a real arm")
     max_force: float = opt(12.5, "N: a target is never farther from the arm than this force by that stiffness")
+    arm: str = opt(
+        "simulated",
+        "simulated: as fast as it goes | wall_clock: in real time in a process of its own, as a real arm moves "
+        "(evaluations are simulated)",
+    )
+    rate: float = opt(1.0, "wall_clock: how much faster than real time, for tests")
     frame_stack: int = opt(2, "observations that are seen together, the newest last")
 
 
+ARMS = ("simulated", "wall_clock")
 RANDOM_START = ((0.45, -0.15, 0.35), (0.55, -0.05, 0.45))
 
 
@@ -85,6 +92,12 @@ def _check(cfg: PandaConfig) -> None:
             raise ConfigError(f"env.{key}={value} must be positive.")
     if cfg.max_force <= 0 or cfg.hold < 0 or cfg.frame_stack < 1:
         raise ConfigError("env.max_force must be positive, env.hold at least 0 and env.frame_stack at least 1.")
+    if cfg.arm not in ARMS:
+        raise ConfigError(f"env.arm={cfg.arm!r} does not exist.{closest(cfg.arm, ARMS)}")
+    if not 0 < cfg.rate <= 10:
+        raise ConfigError(f"env.rate={cfg.rate} must be positive and at most 10.")
+    if cfg.arm != "simulated" and cfg.slots_per_task != 1:
+        raise ConfigError(f"env.arm={cfg.arm} is a single arm: env.slots_per_task must be 1.")
     sides = [high - low for low, high in zip(cfg.box_low, cfg.box_high, strict=True)]
     if not 0 <= cfg.margin < min(sides) / 2:
         raise ConfigError(f"env.margin={cfg.margin} must be at least 0 and leave some of the box.")

@@ -162,7 +162,12 @@ class PandaReachEnv(MultiTaskEnv):
             self._painter.close()
 
 
-def build_panda(cfg: PandaConfig, slots_per_task: int, seed: int, evaluation: bool) -> PandaReachEnv:
+def build_panda(cfg: PandaConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    if cfg.arm == "wall_clock" and not evaluation:
+        from medley.robots.env import RealTimeEnv
+        from medley.robots.wall_clock import WallClockPanda
+
+        return RealTimeEnv(cfg, WallClockPanda(limits_of(cfg), cfg.rate), seed)
     return PandaReachEnv(cfg, slots_per_task, stream_seed(seed, evaluation))
 
 
