@@ -140,6 +140,11 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
 
     # ---- what everyone calls
 
+    @property
+    def at_start(self) -> bool:
+        """Whether all slots are at the start of an episode."""
+        return not self._elapsed.any()
+
     def env_steps(self, step: int) -> int:
         """What `step` steps of a task, counted over all its slots, are in the simulator's own control steps."""
         return step

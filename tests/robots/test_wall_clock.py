@@ -6,6 +6,7 @@ import importlib.util
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -43,12 +44,22 @@ def env(arm: WallClockPanda) -> Iterator[RealTimeEnv]:
         arm.restart()
 
 
-def test_readers_never_see_a_torn_snapshot() -> None:
+def test_readers_never_see_a_torn_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = sys.getswitchinterval()
+    monkeypatch.setattr(Window, "PATIENCE", 10.0)
+    sys.setswitchinterval(1e-6)  # threads take turns all the time
+    try:
+        _read_while_written()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _read_while_written() -> None:
     window = Window(multiprocessing.RawArray("d", Window.SIZE))
     done = threading.Event()
 
     def write() -> None:
-        for i in range(30_000):
+        for i in range(10_000):
             window.write(Snapshot(i, i, i, i, np.full(3, float(i))))
         done.set()
 
