@@ -64,8 +64,8 @@ class Arm(ABC):
         """What is wrong with the arm, in words; empty: nothing."""
 
     @abstractmethod
-    def hold(self) -> None:
-        """Stay in place until the next reset. Must work whatever is wrong, and never raise."""
+    def _stay(self) -> None:
+        """Stop where the arm is on its way. Must work whatever is wrong, and never raise."""
 
     @abstractmethod
     def restart(self) -> None:
@@ -83,6 +83,11 @@ class Arm(ABC):
         self.target = place
         self._last = None
         return self.read_observation(asked, patience=1.0)
+
+    def hold(self) -> None:
+        """Stay in place; nothing is sent any more before the next reset."""
+        self._last = None
+        self._stay()
 
     def send_action(self, action: Any) -> Receipt:
         """Limit an action and send what is left of it; a `fault` in the receipt says that nothing was sent."""

@@ -1,7 +1,7 @@
 """What stands between a policy and an arm: every command passes here, and one that breaks a limit is never sent.
 
 The order is that of the specification: finite and of the right shape, within ±1, scaled to metres, no faster than
-`max_vel`, inside the box, no harder than `max_force` pushes, inside the box again, no jump. At the end the result is
+`max_vel`, inside the box, no harder than `max_force` pushes and still inside the box, no jump. At the end the result is
 checked against all limits once more: what does not pass is not sent, and the arm holds its last target.
 """
 
@@ -73,13 +73,22 @@ class Limits:
         wanted, new = target + move, self.inside(target + move)
         if (wanted != new).any():
             limited.append("box")
-        ahead = new - measured
-        if (distance := float(np.linalg.norm(ahead))) > self.lead:
-            new = self.inside(measured + ahead * (self.lead / distance))
+        if float(np.linalg.norm(new - measured)) > self.lead:
+            new = self._within_force(new, measured)
             limited.append("force")
         if fault := self.broken(new, target, measured):
             return Command(None, tuple(limited), fault)
         return Command(new, tuple(limited))
+
+    def _within_force(self, new: Array, measured: Array) -> Array:
+        """The last point within `lead` of the arm on the way to `new` from the place in the box next to the arm. The
+        whole way is in the box, also where the arm has overshot and is not."""
+        near = self.inside(measured)
+        outside, way = near - measured, new - near
+        a, b, c = way @ way, outside @ way, outside @ outside - self.lead**2
+        if c > 0:  # so far outside that no place in the box is allowed: `broken` says so
+            return near
+        return np.asarray(near + way * ((-b + np.sqrt(b * b - a * c)) / a))
 
     def broken(self, new: Array, target: Array, measured: Array) -> str:
         """Which limit a command breaks, in words; empty: none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from medley.envs.panda.config import DT
 from medley.envs.panda.simulated import SUBTARGET_DT
-from medley.robots.arm import Arm, ArmFault, Observation
+from medley.robots.arm import STALE, Arm, ArmFault, Observation
 from medley.robots.arm_process import FINE, Snapshot, Trouble, Window, live
 from medley.robots.limits import Array, Limits
 
@@ -52,8 +52,7 @@ class WallClockPanda(Arm):
             return f"nothing was heard of the arm for {age:.2f} s"
         return ""
 
-    def hold(self) -> None:
-        self._last = None  # nothing is sent before the next reset
+    def _stay(self) -> None:
         with contextlib.suppress(ArmFault):
             self._post("hold")
 
@@ -77,7 +76,7 @@ class WallClockPanda(Arm):
         seen = self._window.read()
         return Observation(seen.position, seen.t_sample, seen.seq, time.monotonic())
 
-    def read_observation(self, not_before: float, patience: float = 0.02) -> Observation:
+    def read_observation(self, not_before: float, patience: float = STALE) -> Observation:
         seen = super().read_observation(not_before, patience)
         if self._window.read().received < self._number:
             raise ArmFault("the arm did not receive its last target")

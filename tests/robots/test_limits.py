@@ -80,6 +80,15 @@ def test_what_is_allowed_is_sent_as_it_is(action: Any, target: Any) -> None:
     np.testing.assert_allclose(command.target, np.clip(target + move, LOW, HIGH), atol=1e-12)
 
 
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.floats(-2, 2), min_size=3, max_size=3), in_box, st.lists(st.floats(-1, 1), min_size=3, max_size=3))
+def test_arm_that_follows_is_never_refused(action: Any, target: Any, offset: Any) -> None:
+    """Also where it has overshot and is a little outside the box."""
+    measured = np.array(target) + np.array(offset) * 0.05 / np.sqrt(3)
+    measured = np.clip(measured, LOW - 0.009, HIGH + 0.009)
+    assert LIMITS.command(action, np.array(target), measured).target is not None
+
+
 @pytest.mark.parametrize(
     ("action", "target", "measured", "limited"),
     [

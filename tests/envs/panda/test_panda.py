@@ -109,7 +109,8 @@ def test_it_never_leaves_the_box() -> None:
     low, high = np.array(env._cfg.box_low) - 0.005, np.array(env._cfg.box_high) + 0.005
     for i in range(300):
         push = rng.choice([-1.0, 0.0, 1.0], 3) if i % 7 == 0 else push
-        env.step(push[None].astype(np.float32))
+        *_, truncated, _ = env.step(push[None].astype(np.float32))
+        assert truncated[0] == ((i + 1) % 50 == 0)  # and nothing is refused at its walls
         place = env._arms[0].position
         assert (place > low).all(), place
         assert (place < high).all(), place
