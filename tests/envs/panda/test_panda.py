@@ -13,6 +13,7 @@ import pytest
 
 from medley.config.load import load_config
 from medley.envs import build, env_kind
+from medley.envs.gl import how_to_draw, prepare_gl
 from medley.envs.panda.config import PandaConfig, observations_held, panda_intentions
 from medley.errors import ConfigError
 
@@ -236,3 +237,16 @@ def test_it_is_fast() -> None:
     for _ in range(50):
         env.step(np.zeros((1, 3), dtype=np.float32))
     assert 50 / (time.perf_counter() - begin) > 150  # steps per second, far below what it does
+
+
+def test_picture_shows_the_arm_and_its_goals() -> None:
+    if prepare_gl() is None:
+        pytest.skip(how_to_draw())
+    env = make(goals=TWO)
+    env.reset()
+    picture = env.render_slot(0, 64, 48)
+    env.step(np.ones((1, 3), dtype=np.float32))
+    moved = env.render_slot(0, 64, 48)
+    env.close()
+    assert (picture.shape, picture.dtype) == ((48, 64, 3), np.uint8)
+    assert (picture != moved).any()
