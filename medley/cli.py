@@ -149,17 +149,21 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "methods", "train", "sim", "workers", "render", "pixels"],
+        choices=["update", "learner", "methods", "train", "sim", "workers", "render", "pixels", "realtime"],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
         "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
         "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
         "workers: Python envs in worker processes against AsyncVectorEnv; "
         "render: dm_control's pictures against env.render_profile=fast; "
-        "pixels: SAC+AE against the same as people write it from the paper",
+        "pixels: SAC+AE against the same as people write it from the paper; "
+        "realtime: how promptly an arm is answered while an agent learns, during its steps and between them "
+        "(--seconds 100: 500 steps of each)",
     )
     p.add_argument(
-        "options", nargs="*", help="learner, methods, train, pixels: options of the run, like env.slots_per_task=8"
+        "options",
+        nargs="*",
+        help="learner, methods, train, pixels, realtime: options of the run, like env.slots_per_task=8",
     )
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
@@ -283,6 +287,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import pixels
 
         pixels.bench(seconds=a.seconds, as_json=a.json, options=a.options)
+    elif a.what == "realtime":
+        from medley.bench import realtime
+
+        realtime.bench(seconds=a.seconds, as_json=a.json, options=a.options)
     elif a.what == "learner":
         from medley.bench import learner
 

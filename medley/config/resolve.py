@@ -13,6 +13,7 @@ from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
 from medley.replay.frame_stores import KINDS as FRAME_STORES
 from medley.replay.frames import NSTEP_MODES
+from medley.robots.options import check_update_when
 from medley.training.protocols import PROTOCOLS
 from medley.training.return_scales import NORMALIZATIONS
 from medley.training.scheduler import check_scheduler
@@ -32,6 +33,7 @@ def fill_and_check(config: Config) -> None:
     _check_experts(config)
     _fill_experiment(config, len(tasks))
     _check_words(config)
+    check_update_when(config, len(tasks))
     if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
         raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
 

@@ -71,6 +71,11 @@ class ExperimentConfig:
         None, "steps of every slot per chunk of the loop; null: as the agent has it, mostly 1"
     )
     updates: int | None = opt(None, "updates per chunk; null: one per step of a task")
+    update_when: str = opt(
+        "at_step",
+        "at_step: collect, then learn | between_episodes: learn when an episode is over | during_step: learn while the "
+        "arm carries out an action, as far as there is time, and the rest between episodes. As many updates in all",
+    )
     learner: str = opt(
         "auto",
         "how updates run. CPU: native (compiled code) | eager. GPU: compiled (and captured) | graph (captured) | "

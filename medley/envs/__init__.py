@@ -18,6 +18,7 @@ from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
 from medley.envs.metaworld.aux_config import MetaworldAuxConfig, aux_intentions, aux_task
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
+from medley.envs.panda.config import PandaConfig, panda_intentions, panda_tasks
 from medley.envs.point import PointConfig, PointEnv, build_point, point_tasks
 from medley.envs.point_aux import PointAuxConfig, build_point_aux, build_point_each, main_task
 from medley.envs.registry import EnvConfig, EnvKind, env_kind, env_kinds, register_env
@@ -56,6 +57,18 @@ def _build_family(cfg: FamilyConfig, slots_per_task: int, seed: int, evaluation:
     return build_family(cfg, slots_per_task, seed, evaluation)
 
 
+def _build_panda(cfg: PandaConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.panda.env import build_panda
+
+    return build_panda(cfg, slots_per_task, seed, evaluation)
+
+
+def _build_panda_each(cfg: PandaConfig, slots_per_task: int, seed: int) -> MultiTaskEnv:
+    from medley.envs.panda.env import build_panda_each
+
+    return build_panda_each(cfg, slots_per_task, seed)
+
+
 def _sees_pixels(cfg: SuiteConfig) -> bool:
     return cfg.observation == "pixels"
 
@@ -64,6 +77,10 @@ register_env("point", EnvKind(PointConfig, build_point, point_tasks, lambda cfg:
 register_env(
     "point-aux",
     EnvKind(PointAuxConfig, build_point_aux, main_task, intentions=point_tasks, build_each=build_point_each),
+)
+register_env(
+    "panda",
+    EnvKind(PandaConfig, _build_panda, panda_tasks, intentions=panda_intentions, build_each=_build_panda_each),
 )
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
 register_env(

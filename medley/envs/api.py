@@ -133,6 +133,10 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         """A picture of one slot, [height, width, 3]."""
         raise NotImplementedError(f"{type(self).__name__} cannot be rendered")
 
+    def drain(self) -> dict[str, float]:
+        """What an env has to say for a training line, beside rewards, of the time since it was last asked."""
+        return {}
+
     def success_examples(self, intention: int, count: int, rng: np.random.Generator) -> Array:
         """Single observations [count, ...] in which an intention is fulfilled, where the env can make them up."""
         raise NotImplementedError(f"{type(self).__name__} knows no examples: record some with `medley demos`")
@@ -143,6 +147,11 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         raise NotImplementedError(f"{type(self).__name__} has no script that acts in it")
 
     # ---- what everyone calls
+
+    @property
+    def at_start(self) -> bool:
+        """Whether all slots are at the start of an episode."""
+        return not self._elapsed.any()
 
     def env_steps(self, step: int) -> int:
         """What `step` steps of a task, counted over all its slots, are in the simulator's own control steps."""

@@ -50,6 +50,18 @@ def episode_statistics(episodes: list[Episode], tasks: int) -> dict[str, float]:
     return row
 
 
+class Choice(NamedTuple):
+    """Actions that were chosen, and what for."""
+
+    obs: npt.NDArray[Any]  # [tasks, slots, ...]
+    actions: npt.NDArray[Any]
+    rows: npt.NDArray[Any]  # the same, one row per slot
+    now: int  # the step counter after it, for error messages
+
+
+EnvStep = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]
+
+
 def plain(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Observations as agents and replay want them: pictures as they are, numbers in 32 bits."""
     return obs if obs.dtype == np.uint8 else obs.astype(np.float32)
@@ -75,40 +87,58 @@ class Collector:
         episodes: list[Episode] = []
         drawn = self._draw(steps, explore)
         for i in range(steps):
-            obs = self._by_task(plain(self.obs))
-            actions = self._choose(act, obs, drawn[i], explore)
             now = step + (i + 1) * self.env.slots_per_task
-            rows = actions.reshape(self.env.num_envs, -1)
-            self._check("the policy gave a non-finite action", rows, now)
-            next_obs, reward, terminated, truncated, info = self.env.step(rows, active)
-            ended = terminated | truncated
-            any_ended = bool(ended.any())
-            last_obs = next_obs
-            if any_ended:
-                mask = ended.reshape(-1, *[1] * (next_obs.ndim - 1))
-                last_obs = np.where(mask, info["final_obs"], next_obs)
-            self._check("the environment gave a non-finite reward", reward, now)
-            self._check("the environment gave a non-finite observation", last_obs, now)
-            taken = Step(
-                obs=obs,
-                action=actions,
-                reward=self._by_task(reward).astype(np.float32),
-                next_obs=self._by_task(plain(last_obs)),
-                terminated=self._by_task(terminated),
-                ended=self._by_task(ended),
-                active=tasks,
-                success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
-            )
-            chunk.append(self._happened(taken, info))
-            if any_ended:
-                episodes += [self._episode(int(k), info["final_info"]["episode"]) for k in np.flatnonzero(ended)]
-            self.obs = next_obs
+            choice = self._choose(act, drawn[i], explore, now)
+            one, ended = self.outcome(choice, self.env.step(choice.rows, active), tasks)
+            chunk.append(one)
+            episodes += ended
         return chunk, episodes
+
+    def choose(self, act: Act, explore: str, step: int) -> Choice:
+        """The actions of one step, for somebody who takes it in two halves: `outcome` is the other."""
+        return self._choose(act, self._draw(1, explore)[0], explore, step + self.env.slots_per_task)
+
+    def _choose(self, act: Act, drawn: Tensor, explore: str, now: int) -> Choice:
+        obs = self._by_task(plain(self.obs))
+        actions = self._actions(act, obs, drawn, explore)
+        rows = actions.reshape(self.env.num_envs, -1)
+        self._check("the policy gave a non-finite action", rows, now)
+        return Choice(obs, actions, rows, now)
+
+    def outcome(
+        self, choice: Choice, result: EnvStep, tasks: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[Step, list[Episode]]:
+        """What came of a choice, where `result` is what the env's `step` returned."""
+        next_obs, reward, terminated, truncated, info = result
+        if "dropped" in info and info["dropped"].any():  # an observation that came too late belongs to no step
+            tasks = ~info["dropped"]
+        ended = terminated | truncated
+        any_ended = bool(ended.any())
+        last_obs = next_obs
+        if any_ended:
+            mask = ended.reshape(-1, *[1] * (next_obs.ndim - 1))
+            last_obs = np.where(mask, info["final_obs"], next_obs)
+        self._check("the environment gave a non-finite reward", reward, choice.now)
+        self._check("the environment gave a non-finite observation", last_obs, choice.now)
+        step = Step(
+            obs=choice.obs,
+            action=choice.actions,
+            reward=self._by_task(reward).astype(np.float32),
+            next_obs=self._by_task(plain(last_obs)),
+            terminated=self._by_task(terminated),
+            ended=self._by_task(ended),
+            active=tasks,
+            success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
+        )
+        kept = self._happened(step, info)
+        self.obs = next_obs
+        final = info["final_info"]["episode"] if any_ended else {}
+        return kept, [self._episode(int(k), final) for k in np.flatnonzero(ended)]
 
     # ---- what another collector may do differently
 
-    def _choose(self, act: Act, obs: npt.NDArray[Any], drawn: Tensor, explore: str) -> npt.NDArray[np.float32]:
-        """Actions [tasks, slots, dim]."""
+    def _actions(self, act: Act, obs: npt.NDArray[Any], drawn: Tensor, explore: str) -> npt.NDArray[np.float32]:
+        """[tasks, slots, dim]"""
         return self._within(drawn) if explore == "random" else np.asarray(act(torch.from_numpy(obs), drawn).numpy())
 
     def _happened(self, step: Step, info: dict[str, Any]) -> Step:
@@ -154,4 +184,4 @@ class Collector:
         if self.held is not None:
             self.held.set_state(state)
         self.env.set_state({k: v for k, v in state.items() if k != "generator" and not k.startswith("held.")})
-        self.obs = state["obs"].copy()
+        self.obs = self.env.state()["obs"]  # an env that cannot be put back begins its episode again

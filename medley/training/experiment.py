@@ -39,6 +39,7 @@ class Experiment:
         self.step = self.last_log = self.episodes_ended = 0
         self.upkeep = Upkeep(config, self.parts.agent, self.parts.replay, self.parts.rewards)
         self.owed = 0  # updates still to be done for what is in replay
+        self.missed = 0  # updates that were given up, since an arm left no time for them
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
         filming = Filming(config, run.path / "video", self._note)
@@ -143,9 +144,14 @@ class Experiment:
         if not self.scheduler.uniform:
             p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
         self._chunk, self._ended = [], []
-        self.owed = e.updates if self.step >= e.init_steps else 0
+        self.owed += e.updates if self.step >= e.init_steps else 0
         if before < e.init_steps <= self.step and self.config.agent.burst:
             self.owed += self.step
+
+    def take(self, step: Step, ended: list[Episode]) -> None:
+        """Absorb a step that somebody else collected."""
+        self._chunk, self._ended = [step], ended
+        self.absorb()
 
     def report(self) -> None:
         if self.config.setup.debug.should_enable:
@@ -158,6 +164,11 @@ class Experiment:
     def note_end(self, status: str) -> None:
         share = self._logging / max(time.monotonic() - self._clock, 1e-9)
         self._note_status(status, logging_share=round(share, 5), **peak_memory(self.parts.device))
+
+    def rescue(self) -> None:
+        """A checkpoint of what there is, after something outside the program broke."""
+        if self.step != self._last_save:
+            self.save()
 
     def note_failure(self) -> None:
         self._note_status("failed")
@@ -212,10 +223,12 @@ class Experiment:
         for count in ("instabilities", "restarts", "lost_episodes"):
             if total := int(getattr(self.parts.env, count).sum()):
                 row[count] = total
+        if self.missed:
+            row["missed_updates"] = self.missed
         if not self.scheduler.uniform:
             row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
             row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
-        row |= self.parts.learner.drain(self.step)
+        row |= self.parts.learner.drain(self.step) | self.parts.env.drain()
         self._logged_at, self._logged_env_step = now, row["env_step"]
         self.last_log, self.finished = self.step, []
         self.logger.write("train", row)
@@ -252,6 +265,7 @@ class Experiment:
             "episodes_ended": self.episodes_ended,
             "finished": [list(episode) for episode in self.finished],
             "owed": self.owed,
+            "missed": self.missed,
             "minutes": self._minutes(),
             "metric_counts": counts,
             "scheduler": self.scheduler.state(),
@@ -286,7 +300,7 @@ class Experiment:
         self.step, self.last_log = c["step"], c["last_log"]
         self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
         self.finished = [Episode(*episode) for episode in c["finished"]]
-        self.owed = c.get("owed", 0)
+        self.owed, self.missed = c.get("owed", 0), c.get("missed", 0)
         self.scheduler.set_state(c["scheduler"])
         p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
         self.upkeep.resume(self.step)

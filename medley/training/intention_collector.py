@@ -25,7 +25,7 @@ class IntentionCollector(Collector):
         shape = (env.num_envs, len(env.intentions))
         self._returns, self._succeeded = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
 
-    def _choose(self, act: Act, obs: npt.NDArray[Any], drawn: Tensor, explore: str) -> npt.NDArray[np.float32]:
+    def _actions(self, act: Act, obs: npt.NDArray[Any], drawn: Tensor, explore: str) -> npt.NDArray[np.float32]:
         if explore == "random":
             return self._within(drawn)
         each = (len(self.env.intentions), *[-1] * (obs.ndim - 1))

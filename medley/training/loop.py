@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from medley.robots.arm import ArmFault
+from medley.robots.loop import RealTimeLoop
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
 
@@ -25,13 +27,18 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
         for x in experiments:
             x.begin(step)
             begun.append(x)
-        with ThreadPoolExecutor(1) as thread:
-            status = _run(experiments, should_stop, thread)
+        if experiments[0].config.experiment.update_when == "at_step":
+            with ThreadPoolExecutor(1) as thread:
+                status = _run(experiments, should_stop, thread)
+        else:
+            status = RealTimeLoop(experiments[0]).run(should_stop)
         for x in experiments:
             x.note_end(status)
         return status
-    except BaseException:
+    except BaseException as error:
         for x in begun:
+            if isinstance(error, ArmFault):  # what an arm did cannot be done again
+                x.rescue()
             x.note_failure()
         raise
     finally:

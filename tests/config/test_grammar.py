@@ -294,7 +294,12 @@ def test_a_resolved_config_goes_through_a_dict_unchanged(words: str) -> None:
 
 def test_every_option_has_a_meaning() -> None:
     names = []
-    named = {"metaworld": "metaworld-mt10", "dmc": "dmc-multi", "hipbmdp": "hipbmdp-finger-size"}
+    named = {
+        "metaworld": "metaworld-mt10",
+        "dmc": "dmc-multi",
+        "hipbmdp": "hipbmdp-finger-size",
+        "panda": "panda-reach",
+    }
     for env in env_kinds():
         words = [f"env={named.get(env, env)}"]
         for name, _, meaning in describe(type(load_config(words))):

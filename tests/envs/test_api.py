@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from medley.envs.gl import find_gl, how_to_draw
 from medley.envs.gym_ids import GymConfig
 from medley.envs.metaworld.aux_config import MetaworldAuxConfig
 from medley.envs.metaworld.config import MetaworldConfig
+from medley.envs.panda.config import PandaConfig
 from medley.envs.point import PointConfig
 from medley.envs.point_aux import PointAuxConfig
 from medley.errors import ConfigError
@@ -37,6 +39,8 @@ CONFIGS: dict[str, EnvConfig] = {
     "family": FamilyConfig(attribute="walker-foot", members=[2, 9], horizon=HORIZON, observation="states", workers=2),
     "workers": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON, workers=2),
 }
+if importlib.util.find_spec("gym_hil") is not None:
+    CONFIGS["panda"] = PandaConfig(horizon=HORIZON)
 Make = Callable[..., MultiTaskEnv]
 
 
