@@ -45,6 +45,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 
 $(VENV)/.dev: $(VENV)/.installed
 	@$(PIP) --editable ".[dev,bench]" -c requirements.lock
+	@$(PIP) --no-deps gym-hil==0.1.13
 	@touch $@
 
 clean:           ## remove the virtual environment and caches, not the runs
