@@ -146,6 +146,12 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("doctor", help="what this machine has and what is missing")
     p.set_defaults(verb=_doctor)
 
+    p = verbs.add_parser("probe", help="how long an action and an update take here, and the memory they need")
+    p.add_argument("options", nargs="*", help="a run folder, or options of a run like agent=vpace env=panda-reach")
+    p.add_argument("--seconds", type=float, default=5.0, help="how long actions, and updates, are measured")
+    p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
+    p.set_defaults(verb=_probe)
+
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
@@ -268,6 +274,13 @@ def _doctor(a: argparse.Namespace) -> int:
     from medley.doctor import examine
 
     return examine()
+
+
+def _probe(a: argparse.Namespace) -> int:
+    from medley.bench.probe import probe
+
+    probe(a.options, a.seconds, a.json)
+    return 0
 
 
 def _bench(a: argparse.Namespace) -> int:
