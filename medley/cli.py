@@ -21,6 +21,7 @@ examples:
   medley compare env=point seeds=3 agents=state_sac,state_sac+agent.trunk=multi_head
   medley resume runs/point/state_sac/seed_1
   medley report runs/point
+  medley demos env=metaworld-aux env.task=push             examples to learn from in place of rewards
   medley list options                                      everything that can be set
 """
 
@@ -33,6 +34,28 @@ seeds=4,7                        exactly these
 
 All runs are checked before the first starts. Finished runs are not repeated, and the same command goes on where it was
 stopped. A run that fails does not stop the others; the exit code is then 1.
+"""
+
+DEMOS = """\
+env=metaworld-aux env.task=push  where to record; with from=RUN the run's own env
+examples=200                     states of success to record, for every task
+demos=20                         whole demonstrations to record as well, for every task; they go into a second file
+from=RUN                         a trained run acts; else the env's own script does; else the env makes up examples
+tasks=[main,reach]               only these tasks or intentions; default: all
+out=FILE                         default: demos/<env>-<task>.npz, and demos/<env>-<task>-demos.npz
+noise=0.1                        noise that is added to actions, so that no two rollouts are alike; 0: none
+history=3                        observations kept before every example: enough for stacks of one frame more
+setup.seed=1                     goals, starts and noise follow from it
+force=true                       write over files that exist
+
+Only what succeeds is kept, and the share that did is printed. A demonstration goes on for ten steps after its first
+success; an example of a main task is a state inside five or more successive successful steps.
+
+examples:
+  medley demos env=metaworld-mt1 env.task=drawer-open examples=200 demos=20
+  medley demos env=metaworld-aux env.task=push
+  medley demos env=point-aux
+  medley demos from=runs/point/state_sac/seed_1 demos=10
 """
 
 
@@ -103,6 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("runs", nargs="+", help="run folders, or folders that contain them")
     p.add_argument("--out", help="folder for the report; default: the runs' own or common folder")
     p.set_defaults(verb=_report)
+
+    p = verbs.add_parser(
+        "demos",
+        help="record examples of success and demonstrations, to learn from in place of rewards",
+        epilog=DEMOS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("options", nargs="*", help="env=, options of the env, and what is listed below")
+    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.set_defaults(verb=_demos)
 
     p = verbs.add_parser("list", help="what there is: envs, agents, tasks, options")
     p.add_argument("what", nargs="?", choices=["envs", "agents", "tasks", "options"], default="envs")
@@ -214,6 +247,13 @@ def _report(a: argparse.Namespace) -> int:
     from medley.reporting.report import write_report
 
     print(f"Report: {write_report([Path(r) for r in a.runs], Path(a.out) if a.out else None)}")
+    return 0
+
+
+def _demos(a: argparse.Namespace) -> int:
+    from medley.data.demos import demos
+
+    demos(a.options, a.config_dir)
     return 0
 
 

@@ -27,7 +27,18 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_help_of_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in ([], ["train"], ["compare"], ["resume"], ["evaluate"], ["report"], ["list"], ["doctor"], ["bench"]):
+    for words in (
+        [],
+        ["train"],
+        ["compare"],
+        ["resume"],
+        ["evaluate"],
+        ["report"],
+        ["demos"],
+        ["list"],
+        ["doctor"],
+        ["bench"],
+    ):
         with pytest.raises(SystemExit) as stop:
             main([*words, "--help"])
         assert stop.value.code == 0

@@ -12,3 +12,4 @@ from medley.agents import (  # noqa: F401
     sac,
     sac_ae,
 )
+from medley.agents.intentions import bc, dac, rce, sacx, sqil  # noqa: F401

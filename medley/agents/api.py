@@ -116,6 +116,8 @@ class Agent(ABC):
     """
 
     sees_pictures = False  # whether observations are pictures
+    has_intentions = False  # whether its tasks are what may be wanted in one and the same world
+    uses_experts = False  # whether it learns from examples or demonstrations
 
     def knows_unseen(self) -> bool:
         """Whether it can act in tasks that it was not trained on."""
@@ -203,6 +205,15 @@ class AgentKind:
     def sees_pictures(self) -> bool:
         """Whether it learns from pictures, and from nothing else, as the class that it builds says."""
         return bool(getattr(self.build, "sees_pictures", False))
+
+    @property
+    def has_intentions(self) -> bool:
+        """Whether its tasks are what may be wanted in one world: the env must have intentions."""
+        return bool(getattr(self.build, "has_intentions", False))
+
+    @property
+    def uses_experts(self) -> bool:
+        return bool(getattr(self.build, "uses_experts", False))
 
 
 _KINDS: dict[str, AgentKind] = {}

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 from medley.agents.api import agent_kind
+from medley.agents.intentions.batch import expert_rows
 from medley.config.schema import Config
 from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
@@ -25,15 +26,44 @@ def fill_and_check(config: Config) -> None:
     tasks = env_kind(config.env.builder).tasks(config.env)
     if config.env.num_envs is not None and config.env.num_envs != len(tasks):
         raise ConfigError(f"env.num_envs={config.env.num_envs}, but {config.env.name} has {len(tasks)} tasks.")
-    agent_kind(config.agent.builder).check(config.agent, len(tasks))
+    agent_kind(config.agent.builder).check(config.agent, len(_intentions(config)) or len(tasks))
     check_scheduler(config.experiment.scheduler, len(tasks))
     _check_numbers(config)
     _fill_replay(config, len(tasks))
+    _check_experts(config)
     _fill_experiment(config, len(tasks))
     _check_words(config)
     check_update_when(config, len(tasks))
     if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
         raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
+
+
+def _intentions(config: Config) -> list[str]:
+    """What the agent may want in one world, where it is an agent that wants several things."""
+    if not agent_kind(config.agent.builder).has_intentions:
+        return []
+    found = env_kind(config.env.builder).intentions(config.env)
+    if not found:
+        raise ConfigError(
+            f"agent={config.agent.name} wants several things of one world, and {config.env.name} has no such: take "
+            "env=point-aux, metaworld-aux, panda-reach or panda-reach-multitask."
+        )
+    return found
+
+
+def _check_experts(config: Config) -> None:
+    """Every intention needs rows of its experts, and rows of replay."""
+    if not agent_kind(config.agent.builder).uses_experts:
+        return
+    options, batch, intentions = config.agent, config.replay_buffer.batch_size, len(_intentions(config))
+    share: float = options.expert.share  # type: ignore[attr-defined]
+    assert batch is not None
+    rows = expert_rows(batch, intentions, share)
+    if rows < 1 or intentions * rows >= batch:
+        raise ConfigError(
+            f"replay_buffer.batch_size={batch} with agent.expert.share={share} leaves experts or replay without a row, "
+            f"for {intentions} intention{'s' * (intentions > 1)}: take a larger batch or another share."
+        )
 
 
 def check_pictures(config: Config) -> None:
@@ -95,6 +125,7 @@ def _fill_experiment(config: Config, tasks: int) -> None:
     if e.num_final_eval_episodes is None:
         e.num_final_eval_episodes = e.num_eval_episodes
     if e.eval_slots_per_task is None:
+        tasks = len(_intentions(config)) or tasks
         e.eval_slots_per_task = max(1, min(e.num_eval_episodes, EVAL_SLOTS // tasks))
 
 

@@ -16,6 +16,7 @@ from medley.envs.dmc.config import DMCConfig, SuiteConfig, dmc_tasks
 from medley.envs.dmc.families import FamilyConfig, evaluation_sets, family_tasks
 from medley.envs.gym import build_gym
 from medley.envs.gym_ids import GymConfig, gym_tasks
+from medley.envs.metaworld.aux_config import MetaworldAuxConfig, aux_intentions, aux_task
 from medley.envs.metaworld.config import MetaworldConfig, metaworld_tasks
 from medley.envs.panda.config import PandaConfig, panda_intentions, panda_tasks
 from medley.envs.point import PointConfig, PointEnv, build_point, point_tasks
@@ -30,6 +31,18 @@ def _build_metaworld(cfg: MetaworldConfig, slots_per_task: int, seed: int, evalu
     from medley.envs.metaworld.env import build_metaworld
 
     return build_metaworld(cfg, slots_per_task, seed, evaluation)
+
+
+def _build_metaworld_aux(cfg: MetaworldAuxConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.metaworld.auxiliary import MetaworldAuxEnv
+
+    return MetaworldAuxEnv(cfg, slots_per_task, seed, evaluation)
+
+
+def _build_metaworld_each(cfg: MetaworldAuxConfig, slots_per_task: int, seed: int) -> MultiTaskEnv:
+    from medley.envs.metaworld.auxiliary import MetaworldAuxEnv
+
+    return MetaworldAuxEnv(cfg, slots_per_task, seed, evaluation=True, each=True)
 
 
 def _build_dmc(cfg: DMCConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
@@ -70,6 +83,16 @@ register_env(
     EnvKind(PandaConfig, _build_panda, panda_tasks, intentions=panda_intentions, build_each=_build_panda_each),
 )
 register_env("metaworld", EnvKind(MetaworldConfig, _build_metaworld, metaworld_tasks))
+register_env(
+    "metaworld-aux",
+    EnvKind(
+        MetaworldAuxConfig,
+        _build_metaworld_aux,
+        aux_task,
+        intentions=aux_intentions,
+        build_each=_build_metaworld_each,
+    ),
+)
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
 register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks, _sees_pixels))
 register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks, _sees_pixels, evaluation_sets))

@@ -66,6 +66,9 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     # What may be wanted in one and the same world, the main thing first; an episode may be about several in turn. Such
     # an env has a single task for training, the main one, and one built for evaluation a task per intention.
     intentions: tuple[str, ...] = ()
+    # For recordings: parts of an observation by name, as [first, last + 1], and steps per second of the env's own time.
+    layout: dict[str, list[int]] = {}
+    control_hz: float | None = None
 
     def __init__(
         self,
@@ -137,6 +140,11 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     def success_examples(self, intention: int, count: int, rng: np.random.Generator) -> Array:
         """Single observations [count, ...] in which an intention is fulfilled, where the env can make them up."""
         raise NotImplementedError(f"{type(self).__name__} knows no examples: record some with `medley demos`")
+
+    def expert_actions(self, obs: Array, wanted: Array) -> Array:
+        """What somebody who knows how would do in every slot, within the action space, where there is a script.
+        `wanted`: an intention per slot, or its task where the env has no intentions."""
+        raise NotImplementedError(f"{type(self).__name__} has no script that acts in it")
 
     # ---- what everyone calls
 

@@ -42,6 +42,10 @@ class PointAuxEnv(PointEnv):
         velocity = rng.uniform(-0.3, 0.3, (count, 2)) * MAX_SPEED  # arriving, not racing through
         return np.concatenate([position, velocity / MAX_SPEED], axis=1).astype(np.float32)
 
+    def expert_actions(self, obs: Array, wanted: Array) -> Array:
+        position, velocity = obs[:, :2], obs[:, 2:] * MAX_SPEED
+        return np.clip((self._places[wanted] - position - velocity) / MAX_SPEED, -1.0, 1.0).astype(np.float32)
+
 
 def build_point_aux(cfg: PointAuxConfig, slots_per_task: int, seed: int, evaluation: bool) -> PointAuxEnv:
     return PointAuxEnv(cfg.num_tasks, slots_per_task, cfg.horizon or HORIZON, stream_seed(seed, evaluation), each=False)

@@ -32,6 +32,9 @@ class Step:
     ended: Array
     active: Array | None = None
     success: Array | None = None  # of the episodes that ended in it; not kept in replay
+    # Where one world has several intentions: rewards are [1, slots, intentions]; what was wanted; whether that changed.
+    intention: Array | None = None
+    switched: Array | None = None
 
 
 class Records(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class Replay(ReplayBase):
 
     Row r of a task's count lives at r % capacity.
     """
+
+    fields: tuple[str, ...] = FIELDS
 
     def __init__(
         self,
@@ -49,9 +51,13 @@ class Replay(ReplayBase):
             "next_obs": ring(obs_dim),
             "terminated": ring(dtype=torch.bool),
             "ended": ring(dtype=torch.bool),
-        }
+        } | self._more_rows(ring)
         # The same memory as arrays: NumPy writes a few rows quicker than PyTorch.
         self._arrays = {name: rows.numpy() for name, rows in self.rows.items()} if device.type == "cpu" else None
+
+    def _more_rows(self, ring: Callable[..., Tensor]) -> dict[str, Tensor]:
+        """What else is kept, or kept in another shape."""
+        return {}
 
     @property
     def size(self) -> int:
@@ -71,14 +77,14 @@ class Replay(ReplayBase):
 
     def _write(self, tasks: slice, at: int, step: Step) -> None:
         if self._arrays is not None:
-            for name in FIELDS:
+            for name in self.fields:
                 self._arrays[name][tasks, at : at + self.slots] = getattr(step, name)[tasks]
             return
         # To a GPU: all fields in one transfer that nobody waits for.
-        values = [np.asarray(getattr(step, name)[tasks], np.float32) for name in FIELDS]
+        values = [np.asarray(getattr(step, name)[tasks], np.float32) for name in self.fields]
         columns = [value if value.ndim == 3 else value[:, :, None] for value in values]
         sent = torch.from_numpy(np.concatenate(columns, axis=2)).pin_memory().to(self.device, non_blocking=True)
-        for name, rows in zip(FIELDS, torch.split(sent, [c.shape[2] for c in columns], dim=2), strict=True):
+        for name, rows in zip(self.fields, torch.split(sent, [c.shape[2] for c in columns], dim=2), strict=True):
             ring = self.rows[name]
             ring[tasks, at : at + self.slots] = rows if ring.ndim == 3 else rows[:, :, 0]
 
@@ -99,7 +105,7 @@ class Replay(ReplayBase):
         rows, task = self.rows, self._task_index
         reward = rows["reward"][task, index]
         last = index
-        discount = torch.full_like(reward, self.discount)
+        discount = torch.full(index.shape, self.discount, device=reward.device)
         if self.n_step > 1:
             reward, discount, last = self._n_step(index, reward, discount)
         alive = ~rows["terminated"][task, last]

@@ -23,6 +23,7 @@ from medley.replay.base import ReplayBase
 from medley.replay.frames import FrameReplay
 from medley.replay.ring import Replay
 from medley.training.acting import Acting, CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
+from medley.training.build_intentions import build_intention_collector, build_intention_replay
 from medley.training.collector import Collector
 from medley.training.evaluator import Evaluator
 from medley.training.graphs import GraphedUpdates
@@ -65,15 +66,15 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     """What is acted on, and what learns from it."""
     assert config.replay_buffer.batch_size is not None
     env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
-    spaces = spaces_of(env)
-    tasks = len(env.tasks)
+    kind = agent_kind(config.agent.builder)
+    spaces = spaces_of(env, kind.has_intentions)
     agent_seed, replay_seed, _ = _streams(config.setup.seed)
-    agent = agent_kind(config.agent.builder).build(config.agent, spaces, device, agent_seed)
+    agent = kind.build(config.agent, spaces, device, agent_seed)
     if config.setup.precision == "bf16" and (device.type == "cuda" or agent.sees_pictures):
         agent.reduce_precision()
     replay = _build_replay(config, env, spaces, device, replay_seed)
-    rewards = make_rewards(config.agent, tasks, env.slots_per_task, device)
-    return env, Seed(agent, replay, rewards, config.replay_buffer.batch_size // tasks)
+    rewards = make_rewards(config.agent, len(spaces.tasks), env.slots_per_task, device)
+    return env, Seed(agent, replay, rewards, config.replay_buffer.batch_size // len(env.tasks))
 
 
 def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device, seed: int) -> ReplayBase:
@@ -95,6 +96,8 @@ def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: tor
         for key, value, default in (("frames", c.frames, "memory"), ("nstep_mode", c.nstep_mode, "shorter")):
             if value != default:
                 raise ConfigError(f"replay_buffer.{key}={value} is for pictures: {config.env.name} gives numbers.")
+        if agent_kind(config.agent.builder).has_intentions:
+            return build_intention_replay(config, env, spaces, shared)
         return Replay(obs_dim=spaces.obs_dim, **shared)
     assert spaces.image is not None
     _check_room(c.capacity, env.frame_channels * spaces.image[1] * spaces.image[2], c.frames, device)
@@ -134,7 +137,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     evaluator = build_evaluator(config)
 
     def copy(rows: int, steps: int, unseen: bool = False) -> Acting:
-        return copy_policy(config, agent, spaces_of(env), rows, steps, device, unseen)
+        return copy_policy(config, agent, spaces_of(env, agent.has_intentions), rows, steps, device, unseen)
 
     acting: Acting
     if on_gpu or overlap:
@@ -154,14 +157,21 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         agent=agent,
         replay=seed.replay,
         rewards=seed.rewards,
-        collector=Collector(env, _streams(config.setup.seed)[2], config.agent.noise_hold),
-        learner=Learner(seed, updates, env.tasks),
+        collector=_build_collector(config, env, agent),
+        learner=Learner(seed, updates, env.intentions if agent.has_intentions else env.tasks),
         acting=acting,
         evaluator=evaluator,
         device=device,
         overlap=overlap,
         eval_in_background=in_background,
     )
+
+
+def _build_collector(config: Config, env: MultiTaskEnv, agent: Agent) -> Collector:
+    seed = _streams(config.setup.seed)[2]
+    if agent.has_intentions:
+        return build_intention_collector(config, env, agent, seed)
+    return Collector(env, seed, config.agent.noise_hold)
 
 
 def copy_policy(
@@ -226,8 +236,17 @@ def build_evaluator(config: Config) -> Evaluator:
     protocol = PROTOCOLS[config.experiment.protocol]
     known = {f.name for f in dataclasses.fields(config.env)}
     options = dataclasses.replace(config.env, **{k: v for k, v in protocol.env.items() if k in known})
-    slots = config.experiment.eval_slots_per_task
-    return Evaluator(env_kind(options.builder).build(options, slots, config.setup.seed, True), protocol)
+    return Evaluator(
+        evaluation_env(dataclasses.replace(config, env=options), config.experiment.eval_slots_per_task), protocol
+    )
+
+
+def evaluation_env(config: Config, slots: int) -> MultiTaskEnv:
+    """An env with a task for everything that the agent learns."""
+    kind = env_kind(config.env.builder)
+    if agent_kind(config.agent.builder).has_intentions and kind.build_each is not None:
+        return kind.build_each(config.env, slots, config.setup.seed)
+    return kind.build(config.env, slots, config.setup.seed, True)
 
 
 def _add_sets(config: Config, evaluator: Evaluator, act: Callable[[MultiTaskEnv], Acting]) -> None:
@@ -260,11 +279,15 @@ def prepare_device(config: Config) -> torch.device:
     return device
 
 
-def spaces_of(env: MultiTaskEnv) -> Spaces:
+def spaces_of(env: MultiTaskEnv, intentions: bool = False) -> Spaces:
+    """What an agent gets to know of an env; with `intentions` its tasks are what may be wanted there."""
     observation, action = env.single_observation_space.shape, env.single_action_space.shape
     assert observation is not None
     assert action is not None
     rest = action[0], env.action_mask, env.horizon, env.slots_per_task
+    if intentions:
+        mask = np.repeat(env.action_mask[:1], len(env.intentions), axis=0)
+        return Spaces(env.intentions, observation[0], action[0], mask, env.horizon, env.slots_per_task)
     if env.frame_channels is None:
         return Spaces(env.tasks, observation[0], *rest)
     channels, height, width = observation

@@ -24,6 +24,30 @@ class Episode(NamedTuple):
     reward: float
     length: int
     success: bool
+    intentions: dict[str, Any] | None = None  # returns, successes and the order of choice, where there are intentions
+
+
+def episode_statistics(episodes: list[Episode], tasks: int) -> dict[str, float]:
+    """Means over episodes, and over those of every task or as every intention sees them."""
+    row = {
+        "episode_reward": float(np.mean([e.reward for e in episodes])),
+        "success": float(np.mean([e.success for e in episodes])),
+        "episode_length": float(np.mean([e.length for e in episodes])),
+    }
+    seen = [e.intentions for e in episodes if e.intentions is not None]
+    if seen:
+        for i in range(len(seen[0]["returns"])):
+            row[f"episode_reward_env_index_{i}"] = float(np.mean([one["returns"][i] for one in seen]))
+            row[f"success_env_index_{i}"] = float(np.mean([one["successes"][i] for one in seen]))
+            chosen = [choice == i for one in seen for choice in one["chosen"]]
+            row[f"chosen_env_index_{i}"] = float(np.mean(chosen))
+        return row
+    for i in range(tasks):
+        own = [e for e in episodes if e.task == i]
+        if own:
+            row[f"episode_reward_env_index_{i}"] = float(np.mean([e.reward for e in own]))
+            row[f"success_env_index_{i}"] = float(np.mean([e.success for e in own]))
+    return row
 
 
 class Choice(NamedTuple):
@@ -63,23 +87,15 @@ class Collector:
         episodes: list[Episode] = []
         drawn = self._draw(steps, explore)
         for i in range(steps):
-            now = step + (i + 1) * self.env.slots_per_task
-            choice = self._choose(act, drawn[i], explore, now)
-            one, ended = self.outcome(choice, self.env.step(choice.rows, active), tasks)
-            chunk.append(one)
+            choice = self._decide(act, drawn[i], explore, step + (i + 1) * self.env.slots_per_task)
+            taken, ended = self.outcome(choice, self.env.step(choice.rows, active), tasks)
+            chunk.append(taken)
             episodes += ended
         return chunk, episodes
 
     def choose(self, act: Act, explore: str, step: int) -> Choice:
         """The actions of one step, for somebody who takes it in two halves: `outcome` is the other."""
-        return self._choose(act, self._draw(1, explore)[0], explore, step + self.env.slots_per_task)
-
-    def _choose(self, act: Act, drawn: Tensor, explore: str, now: int) -> Choice:
-        obs = self._by_task(plain(self.obs))
-        actions = self._within(drawn) if explore == "random" else np.asarray(act(torch.from_numpy(obs), drawn).numpy())
-        rows = actions.reshape(self.env.num_envs, -1)
-        self._check("the policy gave a non-finite action", rows, now)
-        return Choice(obs, actions, rows, now)
+        return self._decide(act, self._draw(1, explore)[0], explore, step + self.env.slots_per_task)
 
     def outcome(
         self, choice: Choice, result: EnvStep, tasks: npt.NDArray[np.bool_] | None = None
@@ -96,7 +112,7 @@ class Collector:
             last_obs = np.where(mask, info["final_obs"], next_obs)
         self._check("the environment gave a non-finite reward", reward, choice.now)
         self._check("the environment gave a non-finite observation", last_obs, choice.now)
-        step = Step(
+        taken = Step(
             obs=choice.obs,
             action=choice.actions,
             reward=self._by_task(reward).astype(np.float32),
@@ -106,15 +122,35 @@ class Collector:
             active=tasks,
             success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
         )
-        episodes: list[Episode] = []
-        if any_ended:
-            final = info["final_info"]["episode"]
-            episodes = [
-                Episode(int(self.env.task_ids[k]), float(final["r"][k]), int(final["l"][k]), bool(final["s"][k]))
-                for k in np.flatnonzero(ended)
-            ]
+        taken = self._happened(taken, info)
         self.obs = next_obs
-        return step, episodes
+        if not any_ended:
+            return taken, []
+        return taken, [self._episode(int(k), info["final_info"]["episode"]) for k in np.flatnonzero(ended)]
+
+    def _decide(self, act: Act, drawn: Tensor, explore: str, now: int) -> Choice:
+        obs = self._by_task(plain(self.obs))
+        actions = self._choose(act, obs, drawn, explore)
+        rows = actions.reshape(self.env.num_envs, -1)
+        self._check("the policy gave a non-finite action", rows, now)
+        return Choice(obs, actions, rows, now)
+
+    # ---- what another collector may do differently
+
+    def _choose(self, act: Act, obs: npt.NDArray[Any], drawn: Tensor, explore: str) -> npt.NDArray[np.float32]:
+        """Actions [tasks, slots, dim]."""
+        return self._within(drawn) if explore == "random" else np.asarray(act(torch.from_numpy(obs), drawn).numpy())
+
+    def _happened(self, step: Step, info: dict[str, Any]) -> Step:
+        """What is to be remembered of a step."""
+        return step
+
+    def _episode(self, slot: int, final: dict[str, Any]) -> Episode:
+        """The episode that ended in `slot`."""
+        task = int(self.env.task_ids[slot])
+        return Episode(task, float(final["r"][slot]), int(final["l"][slot]), bool(final["s"][slot]))
+
+    # ---- pieces
 
     def _draw(self, steps: int, explore: str) -> Tensor:
         """The random numbers of so many steps: uniform for random actions, normal for noise."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 
@@ -20,7 +19,7 @@ from medley.reporting.console import Console, make_console
 from medley.reporting.logger import Logger
 from medley.training.build import Parts, build
 from medley.training.checkpoints import Checkpoints, Snapshot
-from medley.training.collector import Episode
+from medley.training.collector import Episode, episode_statistics
 from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
 from medley.training.filming import Filming
@@ -220,7 +219,7 @@ class Experiment:
         row: dict[str, Any] = {**self._so_far(), "duration": now - self._logged_at}
         row["fps"] = (row["env_step"] - self._logged_env_step) / max(row["duration"], 1e-9)
         if self.finished:
-            row |= _episode_statistics(self.finished, len(self.parts.env.tasks))
+            row |= episode_statistics(self.finished, len(self.parts.env.tasks))
         for count in ("instabilities", "restarts", "lost_episodes"):
             if total := int(getattr(self.parts.env, count).sum()):
                 row[count] = total
@@ -318,7 +317,7 @@ class Experiment:
         c, p = self.config, self.parts
         title = f"medley · {c.env.name} · {c.agent.name} · seed {c.setup.seed}"
         how = c.logger.console if self._speaks else "none"
-        console = make_console(how, c.metrics, title, p.env.tasks, c.experiment.num_train_steps, self.step)
+        console = make_console(how, c.metrics, title, p.evaluator.env.tasks, c.experiment.num_train_steps, self.step)
         for note in self.notes:
             console.note(note)
         return console
@@ -331,17 +330,3 @@ class Experiment:
         except OSError as e:
             console.close()
             raise MedleyError(f"the logs in {self.run.path} cannot be written: {e.strerror}.") from None
-
-
-def _episode_statistics(episodes: list[Episode], tasks: int) -> dict[str, float]:
-    row = {
-        "episode_reward": float(np.mean([e.reward for e in episodes])),
-        "success": float(np.mean([e.success for e in episodes])),
-        "episode_length": float(np.mean([e.length for e in episodes])),
-    }
-    for i in range(tasks):
-        own = [e for e in episodes if e.task == i]
-        if own:
-            row[f"episode_reward_env_index_{i}"] = float(np.mean([e.reward for e in own]))
-            row[f"success_env_index_{i}"] = float(np.mean([e.success for e in own]))
-    return row

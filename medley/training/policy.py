@@ -12,9 +12,8 @@ import torch
 from medley.agents.api import Agent, agent_kind
 from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
-from medley.envs.registry import env_kind
 from medley.errors import ConfigError, closest
-from medley.training.build import build_evaluator, prepare_device, spaces_of
+from medley.training.build import build_evaluator, evaluation_env, prepare_device, spaces_of
 from medley.training.checkpoints import load_agent
 from medley.training.collector import plain
 from medley.training.run import Run
@@ -33,7 +32,7 @@ class Policy:
         run = Run(Path(path))
         self.config = run.config()
         self.device = prepare_device(self.config)
-        env = env_kind(self.config.env.builder).build(self.config.env, 1, self.config.setup.seed, True)
+        env = evaluation_env(self.config, 1)
         spaces = spaces_of(env)
         self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim
         self.obs_shape = spaces.image or (spaces.obs_dim,)

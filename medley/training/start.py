@@ -143,7 +143,7 @@ def _describe(config: Config, parts: Parts) -> dict[str, Any]:
         "agent": config.agent.name,
         "config_name": config_name(config),
         "seed": config.setup.seed,
-        "tasks": list(parts.env.tasks),
+        "tasks": list(parts.evaluator.env.tasks),
         "protocol": config.experiment.protocol,
         "device": str(parts.device),
         "overlap": parts.overlap,

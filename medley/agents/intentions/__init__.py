@@ -1,0 +1,1 @@
+"""Several intentions in one world, from rewards, examples or demonstrations."""

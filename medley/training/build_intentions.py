@@ -1,0 +1,83 @@
+"""The parts of a run that are different where one world has several intentions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from medley.agents.api import Agent, Spaces, agent_kind
+from medley.config.schema import Config
+from medley.data.examples import EXAMPLES, Recorded, stacked
+from medley.data.recording import env_id
+from medley.envs.api import MultiTaskEnv
+from medley.errors import ConfigError
+from medley.replay.experts import Array, Experts
+from medley.replay.intentions import IntentionReplay
+from medley.training.intention_collector import IntentionCollector
+from medley.training.intention_schedulers import IntentionScheduler
+
+
+def build_intention_replay(
+    config: Config, env: MultiTaskEnv, spaces: Spaces, shared: dict[str, Any]
+) -> IntentionReplay:
+    options: Any = config.agent
+    experts = _experts(config, env, spaces, shared["device"]) if agent_kind(options.builder).uses_experts else None
+    rest = {k: v for k, v in shared.items() if k not in ("tasks", "uniform")}
+    return IntentionReplay(len(spaces.tasks), experts, options.expert.share, obs_dim=spaces.obs_dim, **rest)
+
+
+def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, seed: int) -> IntentionCollector:
+    options: Any = config.agent
+    scheduler = IntentionScheduler(
+        options.scheduler, len(env.intentions), env.num_envs, env.horizon, options.discount, seed + 1
+    )
+    return IntentionCollector(env, seed, scheduler, by_success=agent.uses_experts)
+
+
+def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device) -> Experts:
+    options: Any = config.agent
+    if options.expert.path is None:
+        return Experts(_made_up(config, env, spaces), device, options.expert.noise)
+    recorded = Recorded.load(options.expert.path, env=env_id(config.env))
+    rows = stacked(recorded, _frames(recorded.observations.shape[1], spaces))
+    count = options.expert.examples if recorded.about.holds == EXAMPLES else None
+    own = [_first(rows.of_task(name), count) for name in spaces.tasks]
+    for name, some in zip(spaces.tasks, own, strict=True):
+        if not len(some):
+            raise ConfigError(f"{options.expert.path} has nothing for {name}: record it with `medley demos`.")
+    action, after = ([getattr(some, key) for some in own] for key in ("actions", "next_observations"))
+    return Experts(
+        [some.observations for some in own],
+        device,
+        options.expert.noise,
+        after if after[0] is not None else None,
+        action if action[0] is not None else None,
+    )
+
+
+def _first(rows: Recorded, count: int | None) -> Recorded:
+    return rows if count is None else rows.rows(np.arange(min(count, len(rows))))
+
+
+def _frames(size: int, spaces: Spaces) -> int:
+    """How many observations of a recording one of the agent's is."""
+    times, rest = divmod(spaces.obs_dim, size)
+    if rest:
+        raise ConfigError(f"examples of {size} numbers do not fit observations of {spaces.obs_dim}.")
+    return times
+
+
+def _made_up(config: Config, env: MultiTaskEnv, spaces: Spaces) -> list[Array]:
+    """Examples that the env makes up, the same for every run with this seed."""
+    options: Any = config.agent
+    random = np.random.default_rng(np.random.SeedSequence([config.setup.seed, 0xE8A3]))
+    try:
+        frames = [env.success_examples(k, options.expert.examples, random) for k in range(len(spaces.tasks))]
+    except NotImplementedError:
+        raise ConfigError(
+            f"{config.env.name} cannot make up examples of success: record some with `medley demos "
+            f"env={config.env.name}` and name the file, agent.expert.path=..."
+        ) from None
+    return [np.tile(own, (1, _frames(own.shape[1], spaces))) for own in frames]
