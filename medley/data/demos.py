@@ -15,7 +15,7 @@ from rich.progress import Progress
 from medley.config.load import GROUPS, load_config
 from medley.config.schema import Config
 from medley.data.examples import Array, Recorded
-from medley.data.recording import SLOTS, describe, env_id, has_examples, has_script, made_up, record
+from medley.data.recording import SLOTS, default_file, describe, has_examples, has_script, made_up, record
 from medley.data.rollouts import Act, Wish
 from medley.envs.api import MultiTaskEnv
 from medley.envs.registry import env_kind
@@ -132,7 +132,7 @@ def _config(asked: Asked, config_dirs: Sequence[str | Path]) -> tuple[Config, An
 
 def _files(asked: Asked, config: Config) -> tuple[Path, Path]:
     """Where examples and demonstrations go; nothing is written over by accident."""
-    out = asked.out or Path("demos", f"{env_id(config.env)}.npz")
+    out = asked.out or default_file(config.env)
     out = out if out.suffix == ".npz" else out.with_name(f"{out.name}.npz")
     files = out, out.with_name(f"{out.stem}-demos.npz")
     for wanted, path in zip((asked.examples, asked.demos), files, strict=True):

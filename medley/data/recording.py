@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ def env_id(cfg: Any) -> str:
     from medley.envs.metaworld.names import resolve_task
 
     return f"{cfg.name}-{resolve_task(task)[0]}"
+
+
+def default_file(cfg: Any) -> Path:
+    """Where `medley demos` writes the examples of an env unless told otherwise."""
+    return Path("demos", f"{env_id(cfg)}.npz")
 
 
 def describe(cfg: Any, env: MultiTaskEnv, seed: int, source: str) -> About:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from medley.agents.api import Agent, Spaces, agent_kind
 from medley.config.schema import Config
 from medley.data.examples import EXAMPLES, Recorded, stacked
-from medley.data.recording import env_id
+from medley.data.recording import default_file, env_id, has_examples
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError
 from medley.replay.experts import Array, Experts
@@ -38,15 +39,22 @@ def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, s
 
 def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device) -> Experts:
     options: Any = config.agent
-    if options.expert.path is None:
+    path = options.expert.path or (None if has_examples(env) else default_file(config.env))
+    if path is None:
         return Experts(_made_up(config, env, spaces), device, options.expert.noise)
-    recorded = Recorded.load(options.expert.path, env=env_id(config.env))
+    if options.expert.path is None and not Path(path).is_file():
+        task = f" env.task={config.env.task}" if hasattr(config.env, "task") else ""
+        raise ConfigError(
+            f"{config.env.name} cannot make up examples of success, and there is no {path}: record them with `medley "
+            f"demos env={config.env.name}{task}`, or name another file, agent.expert.path=..."
+        )
+    recorded = Recorded.load(path, env=env_id(config.env))
     rows = stacked(recorded, _frames(recorded.observations.shape[1], spaces))
     count = options.expert.examples if recorded.about.holds == EXAMPLES else None
     own = [_first(rows.of_task(name), count) for name in spaces.tasks]
     for name, some in zip(spaces.tasks, own, strict=True):
         if not len(some):
-            raise ConfigError(f"{options.expert.path} has nothing for {name}: record it with `medley demos`.")
+            raise ConfigError(f"{path} has nothing for {name}: record it with `medley demos`.")
     action, after = ([getattr(some, key) for some in own] for key in ("actions", "next_observations"))
     return Experts(
         [some.observations for some in own],
@@ -73,11 +81,5 @@ def _made_up(config: Config, env: MultiTaskEnv, spaces: Spaces) -> list[Array]:
     """Examples that the env makes up, the same for every run with this seed."""
     options: Any = config.agent
     random = np.random.default_rng(np.random.SeedSequence([config.setup.seed, 0xE8A3]))
-    try:
-        frames = [env.success_examples(k, options.expert.examples, random) for k in range(len(spaces.tasks))]
-    except NotImplementedError:
-        raise ConfigError(
-            f"{config.env.name} cannot make up examples of success: record some with `medley demos "
-            f"env={config.env.name}` and name the file, agent.expert.path=..."
-        ) from None
+    frames = [env.success_examples(k, options.expert.examples, random) for k in range(len(spaces.tasks))]
     return [np.tile(own, (1, _frames(own.shape[1], spaces))) for own in frames]

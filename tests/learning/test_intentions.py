@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+import torch
+from torch import Tensor
 
+from medley.agents.intentions.sqil import SQIL
 from medley.cli import main
+from medley.config.load import load_config
+from medley.training.build import build
 from tests.learning.test_point import SOLVED, learn
 
 SMALL = [
@@ -50,3 +56,30 @@ def test_all_others_learn(tmp_path: Path, demos: Path, agent: str, least: float,
     """An untrained agent hardly ever succeeds: 0 to 0.03."""
     experts = [f"agent.expert.path={demos}"] if agent in ("dac", "lfgp") else []
     assert learn(tmp_path, f"agent={agent}", *SMALL, *experts, *words, steps=4000) >= least
+
+
+def largest_value(folder: Path, agent: str) -> float:
+    """On replay, after learning from a point that never moved, and from examples that it never saw."""
+    options = [
+        *("env=point-aux", "setup.device=cpu", "setup.threads=1", "experiment.learner=eager", "agent.label=0.0"),
+        *("agent.actor.hidden_dim=64", "agent.critic.hidden_dim=64", "replay_buffer.batch_size=128"),
+        *("agent.critic_tau=0.05", "agent.optimizers.critic.lr=3e-3", "agent.optimizers.actor.lr=3e-3"),
+        *("agent.discount=0.95", "agent.init_temperature=1e-4", "agent.learn_temperature=false"),
+    ]
+    parts = build(load_config([*options, "agent.reward_scale=1.0", f"agent={agent}", f"setup.save_dir={folder}"]))
+
+    def rest(obs: Tensor, noise: Tensor | None) -> Tensor:
+        return torch.zeros(*obs.shape[:2], 2)
+
+    for step in parts.collector.collect(rest, 200, "policy", 0)[0]:
+        parts.replay.add(step)
+    parts.learner.learn(800)
+    batch, learnt = parts.replay.sample(600), cast(SQIL, parts.agent)
+    with torch.no_grad():
+        return float(learnt._q(learnt.critic, batch.obs.expand(3, -1, -1), batch.action.expand(3, -1, -1), None).max())
+
+
+def test_the_penalty_keeps_values_within_bounds(tmp_path: Path) -> None:
+    """No value can be above 1 / (1 - 0.95) = 20. SQIL alone said 26.1 here, with the penalty 16.9."""
+    assert largest_value(tmp_path / "a", "sqil") > 22
+    assert largest_value(tmp_path / "b", "vpace") <= 20
