@@ -1,8 +1,8 @@
 """`medley probe`: is this machine quick enough for this agent in this env, and has it the memory?
 
 Times one action (an observation of every slot in, actions out) and one update, on every device there is; the env's
-control rate, where it has one, says what they may take. Takes a run folder or the options of a run. Nothing is trained or
-saved.
+control rate, where it has one, says what they may take. Takes a run folder or the options of a run, and leaves nothing
+behind.
 """
 
 from __future__ import annotations

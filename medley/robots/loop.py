@@ -56,7 +56,8 @@ class RealTimeLoop:
         self.timed = hasattr(env, "receive")
         self.world: Halves = env if self.timed else _Untimed(env)
         self.during_step = experiment.config.experiment.update_when == "during_step"
-        self._seconds: deque[float] = deque(maxlen=WINDOW)  # that updates took
+        self._seconds: deque[float] = deque(maxlen=WINDOW)  # that updates took, but for the first, which may compile
+        self._warm = False
 
     def run(self, should_stop: Callable[[], bool]) -> str:
         """From wherever the run stands to its end, or until asked to stop: "finished" or "stopped"."""
@@ -126,5 +127,7 @@ class RealTimeLoop:
         x.parts.learner.learn(1)
         if x.parts.device.type == "cuda":
             torch.cuda.synchronize()
-        self._seconds.append(time.perf_counter() - began)
+        if self._warm:
+            self._seconds.append(time.perf_counter() - began)
+        self._warm = True
         x.owed -= 1

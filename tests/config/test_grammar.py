@@ -10,6 +10,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 import medley.config
+from medley.agents.api import agent_kind
 from medley.agents.sac_options import SACConfig
 from medley.agents.task_label import task_input_kind
 from medley.config.load import GROUPS, choices, expand_sweeps, from_dict, load_config, read_choice, to_dict
@@ -93,9 +94,11 @@ def _suite_is_long(name: str) -> Any:
 
 @pytest.mark.parametrize("name", yaml_names("agent"))
 def test_every_agent_composes_or_says_what_is_missing(name: str) -> None:
-    missing = read_choice("agent", name).get("missing")
+    missing, builder = (read_choice("agent", name).get(key) for key in ("missing", "builder"))
     if missing is None:
-        assert load_config(["env=point", f"agent={name}"]).agent.name == name
+        world = "point-aux" if agent_kind(str(builder)).has_intentions else "point"
+        more = ["agent.expert.path=demos.npz"] if name == "bc" else []
+        assert load_config([f"env={world}", f"agent={name}", *more]).agent.name == name
     else:
         with pytest.raises(ConfigError, match=f"agent={name} is not in this version yet: it needs {missing}"):
             load_config(["env=point", f"agent={name}"])

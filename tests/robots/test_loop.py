@@ -183,3 +183,26 @@ def test_arm_that_gives_up_costs_no_data(tmp_path: Path, monkeypatch: pytest.Mon
     again = experiment(tmp_path, PANDA, "experiment.update_when=during_step", "experiment.num_train_steps=25")
     assert again.train() == "finished"
     assert again.step == 25
+
+
+@needs_panda
+@pytest.mark.parametrize("mode", ["during_step", "at_step"])
+def test_step_that_missed_its_deadline_is_not_kept(tmp_path: Path, mode: str) -> None:
+    words = [f"experiment.update_when={mode}", "experiment.num_train_steps=20", "agent.reward_normalization=ema_std"]
+    x = experiment(tmp_path, PANDA, *words)
+    env: Any = x.parts.env
+    step, dropped = env.step, []
+
+    def slow(actions: Any, active: Any = None) -> Any:
+        if x.step == 12 and not dropped:
+            env.send(actions)
+            time.sleep(0.12)
+        result = step(actions, active)
+        dropped.extend([1] * int(result[-1]["dropped"][0]))
+        return result
+
+    env.step = slow
+    assert x.train() == "finished"
+    assert len(dropped) >= 1
+    assert (x.step, x.parts.replay.written) == (20, 20 - len(dropped))
+    assert x.episodes_ended >= 2
