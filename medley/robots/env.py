@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from medley.envs.api import Array, MultiTaskEnv, StepResult
-from medley.envs.panda.config import HORIZON, PandaConfig, panda_intentions
+from medley.envs.panda.config import HORIZON, RATE, PandaConfig, panda_intentions
 from medley.envs.panda.env import ReachScore, reach_space, start_of
 from medley.robots.arm import Arm, ArmFault, Observation, Receipt
 from medley.robots.clock import Clock
@@ -27,6 +27,8 @@ PAUSE = 1.0  # seconds before each of them
 
 class RealTimeEnv(MultiTaskEnv):
     """`step(actions)` is `send(actions)` and then `receive()`."""
+
+    control_hz = float(RATE)
 
     def __init__(self, cfg: PandaConfig, arm: Arm, seed: int = 0, pause: float = PAUSE) -> None:
         names = panda_intentions(cfg)

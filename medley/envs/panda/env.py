@@ -18,6 +18,7 @@ from medley.envs.panda.config import (
     DT,
     HORIZON,
     RANDOM_START,
+    RATE,
     PandaConfig,
     limits_of,
     observations_held,
@@ -84,6 +85,8 @@ def start_of(cfg: PandaConfig, rng: np.random.Generator) -> Array:
 
 class PandaReachEnv(MultiTaskEnv):
     """With `each` a task per goal, each scored by its own; else one task, the main one."""
+
+    control_hz = float(RATE)
 
     def __init__(self, cfg: PandaConfig, slots_per_task: int = 1, seed: int = 0, each: bool = False) -> None:
         names = panda_intentions(cfg)
