@@ -131,7 +131,7 @@ def test_step_takes_its_time_and_can_be_split(env: RealTimeEnv) -> None:
         _, _, terminated, truncated, info = env.receive()
         if info["dropped"][0]:
             pytest.skip(f"this machine is too busy: {env.faults}")
-        assert 0.02 < time.monotonic() - before < 0.09
+        assert 0.02 < time.monotonic() - before < 0.5
         assert not (terminated | truncated).any()
     row = env.drain()
     assert 0 < row["delay_p50_ms"] < 20
