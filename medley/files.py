@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
+def sync_all(paths: Iterable[Path]) -> None:
+    """The same for many, at once: a disk that writes them together takes hardly longer than for one."""
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(sync, paths))
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary name beside `path`; moved over it once the block has written and left without an error."""
@@ -42,7 +49,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, allow_nan=True) + "\n", encoding="utf-8")
+        write_draft(temporary, value)
+
+
+def write_draft(path: Path, value: Any) -> None:
+    """JSON that somebody else brings safely to the disk."""
+    path.write_text(json.dumps(value, indent=1, allow_nan=True) + "\n", encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from medley.errors import DamagedError
-from medley.files import read_json, sha256, sync, write_json
+from medley.files import read_json, sha256, sync, sync_all, write_draft
 from medley.replay import segments
 from medley.replay.base import ReplayBase
 
@@ -68,12 +68,10 @@ class Checkpoints:
             save_file({k: v.contiguous() for k, v in snapshot.learner.items()}, draft / "learner.safetensors")
             save_arrays(_contiguous(snapshot.collector), draft / "collector.safetensors")
             save_arrays(_contiguous(snapshot.rewards), draft / "rewards.safetensors")
-            write_json(draft / "counters.json", snapshot.counters)
-            write_json(draft / "replay.json", manifest)
-            for path in draft.iterdir():
-                sync(path)
-            write_json(draft / "manifest.json", {p.name: sha256(p) for p in sorted(draft.iterdir())})
-            sync(draft)
+            write_draft(draft / "counters.json", snapshot.counters)
+            write_draft(draft / "replay.json", manifest)
+            write_draft(draft / "manifest.json", {p.name: sha256(p) for p in sorted(draft.iterdir())})
+            sync_all([*draft.iterdir(), draft])
             if final.exists():  # a save at the same step, after an interrupted evaluation
                 shutil.rmtree(final)
             draft.rename(final)
