@@ -17,7 +17,7 @@ from medley.envs.metaworld.config import MetaworldConfig
 from medley.envs.metaworld.env import MetaworldEnv
 from medley.envs.metaworld.intentions import THINGS, grasped, reached
 from medley.envs.point import PointEnv
-from medley.envs.point_aux import PointAuxConfig
+from medley.envs.point_aux import PointAuxConfig, PointAuxEnv
 from medley.errors import ConfigError, MedleyError
 from medley.training.policy import Policy
 from tests.faults import harness
@@ -110,6 +110,7 @@ def test_the_same_words_record_the_same(tmp_path: Path) -> None:
 
 def test_examples_that_the_env_makes_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(PointAuxEnv, "expert_actions")  # nobody there who could show how
     (file,) = demos(["env=point-aux", "examples=40"])
     assert file == Path("demos/point-aux.npz")
     made = Recorded.load(file, env="point-aux")
@@ -122,6 +123,8 @@ def test_examples_that_the_env_makes_up(tmp_path: Path, monkeypatch: pytest.Monk
         demos(["env=point-aux", "examples=40"])
     demos(["env=point-aux", "examples=3", "force=true"])
     assert len(Recorded.load(file)) == 9
+    with pytest.raises(ConfigError, match="demonstrations need from=RUN"):
+        demos(["env=point-aux", "demos=2", "force=true"])
 
 
 def test_a_trained_run_can_show_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +164,6 @@ def test_a_trained_run_can_show_how(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (["env=point-aux", "examples=0"], "nothing to record"),
         (["env=point-aux", "noise=-1"], "0 or more"),
         (["env=point-aux", "tasks=[esat]"], "or 'east'?"),
-        (["env=point-aux", "demos=2"], "demonstrations need from=RUN"),
         (["env=point"], "neither a script nor examples"),
         (["env=pont-aux"], "Did you mean 'point-aux'"),
         (["env=metaworld-aux", "env.task=drawer-opn"], "Did you mean 'drawer-open'"),
