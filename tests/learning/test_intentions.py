@@ -30,6 +30,7 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path.with_name("point-demos.npz")
 
 
+@pytest.mark.long
 def test_examples_are_enough(tmp_path: Path) -> None:
     """200 of each intention, made up by the env, and no reward."""
     assert learn(tmp_path, "agent=vpace", *SMALL, "experiment.updates=2", steps=4000) >= 0.85
