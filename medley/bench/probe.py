@@ -72,10 +72,9 @@ def _on(config: Config, device: str, seconds: float) -> dict[str, Any]:
         parts = build(config)
         for step in parts.collector.collect(parts.acting, FILLED // parts.env.slots_per_task + 1, "random", 0)[0]:
             parts.replay.add(step)
-        collector = parts.collector
 
         def act() -> None:
-            collector._choose(parts.acting, collector._draw(1, "policy")[0], "policy", 0)
+            parts.collector.choose(parts.acting, "policy", 0)
 
         def update() -> None:
             parts.learner.learn(1)

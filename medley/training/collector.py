@@ -130,7 +130,7 @@ class Collector:
             active=tasks,
             success=self._by_task(info["final_info"]["episode"]["s"]) if any_ended else None,
         )
-        kept = self._happened(step, info)
+        kept = self._happened(step, info, choice.now)
         self.obs = next_obs
         final = info["final_info"]["episode"] if any_ended else {}
         return kept, [self._episode(int(k), final) for k in np.flatnonzero(ended)]
@@ -141,8 +141,8 @@ class Collector:
         """[tasks, slots, dim]"""
         return self._within(drawn) if explore == "random" else np.asarray(act(torch.from_numpy(obs), drawn).numpy())
 
-    def _happened(self, step: Step, info: dict[str, Any]) -> Step:
-        """What is to be remembered of a step."""
+    def _happened(self, step: Step, info: dict[str, Any], now: int) -> Step:
+        """What is to be remembered of a step; `now` is the counter after it."""
         return step
 
     def _episode(self, slot: int, final: dict[str, Any]) -> Episode:

@@ -32,9 +32,9 @@ class IntentionCollector(Collector):
         actions = act(torch.from_numpy(obs).expand(each), drawn.expand(len(self.env.intentions), -1, -1)).numpy()
         return np.asarray(actions[self.scheduler.current, self._every][None])
 
-    def _happened(self, step: Step, info: dict[str, Any]) -> Step:
+    def _happened(self, step: Step, info: dict[str, Any], now: int) -> Step:
         rewards = np.asarray(info["rewards"])
-        self._check("the environment gave a non-finite reward", rewards, 0)
+        self._check("the environment gave a non-finite reward", rewards, now)
         self._returns += rewards
         self._succeeded |= info["successes"]
         ended = step.ended[0]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.faults import harness
-from tests.faults.test_pixels import run
+from tests.faults.test_pixels import assert_survives
 
 SMALL = [
     *("env=point-aux", "env.slots_per_task=2", "setup.threads=1", "setup.device=cpu", "agent.scheduler.period=7"),
@@ -29,14 +27,4 @@ RUNS = {
     "name", [name if name == "vpace" else pytest.param(name, marks=pytest.mark.long) for name in RUNS]
 )
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, name: str) -> None:
-    words = ["train", *SMALL, *RUNS[name]]
-    code, text = run([*words, f"setup.save_dir={tmp_path / 'a'}"])
-    assert code == 0, text
-    broken = tmp_path / "b"
-    for number, at in ((signal.SIGKILL, 120), (signal.SIGTERM, 240)):
-        code, text = run([*words, f"setup.save_dir={broken}"], broken / "checkpoints" / str(at), number)
-        assert code in (-signal.SIGKILL, 130), text
-    code, text = run(["resume", str(broken)])
-    assert code == 0, text
-    assert "Going on from step" in text
-    harness.assert_same_run(tmp_path / "a", broken, harness.replay_samples)
+    assert_survives(tmp_path, ["train", *SMALL, *RUNS[name]], kill_at=120, stop_at=240)

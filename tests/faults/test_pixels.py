@@ -56,16 +56,20 @@ def run(words: list[str], until: Path | None = None, number: int = signal.SIGKIL
     return child.returncode, text
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, name: str) -> None:
-    words = ["train", *RUNS[name], *SMALL]
-    code, text = run([*words, f"setup.save_dir={tmp_path / 'a'}"])
+def assert_survives(folder: Path, words: list[str], kill_at: int, stop_at: int) -> None:
+    """A run that is killed at one checkpoint, stopped at another and resumed equals the undisturbed one."""
+    code, text = run([*words, f"setup.save_dir={folder / 'a'}"])
     assert code == 0, text
-    broken = tmp_path / "b"
-    for number, at in ((signal.SIGKILL, 40), (signal.SIGTERM, 80)):
+    broken = folder / "b"
+    for number, at in ((signal.SIGKILL, kill_at), (signal.SIGTERM, stop_at)):
         code, text = run([*words, f"setup.save_dir={broken}"], broken / "checkpoints" / str(at), number)
         assert code in (-signal.SIGKILL, 130), text
     code, text = run(["resume", str(broken)])
     assert code == 0, text
     assert "Going on from step" in text
-    harness.assert_same_run(tmp_path / "a", broken, harness.replay_samples)
+    harness.assert_same_run(folder / "a", broken, harness.replay_samples)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, name: str) -> None:
+    assert_survives(tmp_path, ["train", *RUNS[name], *SMALL], kill_at=40, stop_at=80)

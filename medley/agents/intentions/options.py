@@ -49,7 +49,6 @@ class IntentionConfig(SACConfig):
 @dataclass
 class ExampleConfig(IntentionConfig):
     label: float = opt(-1.0, "reward of everything but examples, whose reward is 1")
-    success_reward: bool = opt(False, "a step that fulfils an intention gets the reward of an example")
 
 
 def check(options: IntentionConfig, intentions: int) -> None:

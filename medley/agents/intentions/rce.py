@@ -30,15 +30,10 @@ class RCE(ExpertSAC):
         return torch.cat([torch.zeros_like(batch.reward), own], 1)
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError("a classifier has bounds of its own")
+        return torch.zeros_like(self.weight), torch.ones_like(self.weight)
 
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
-        assert isinstance(batch, IntentionBatch)
-        value = self._next_value(batch.next_obs, z, noise)
-        if batch.far_obs is not None:
-            assert batch.far_discount is not None
-            value = (value + batch.far_discount * self._next_value(batch.far_obs, z, noise)) / 2
-        value = value.amin(0).clamp(LEAST, 1 - LEAST)
+        value = self._value_ahead(batch, z, noise).amin(0).clamp(LEAST, 1 - LEAST)
         w = batch.discount * value / (1 - value)
         y = w / (1 + w)
         return torch.cat([y[:, : self._replay_rows], batch.reward[:, self._replay_rows :]], 1)

@@ -129,12 +129,16 @@ class SACX(SAC):
         return losses * len(self.spaces.tasks), {"q": q.detach().mean((0, 2))}  # the mean becomes a sum over intentions
 
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
+        return batch.reward + batch.discount * self._value_ahead(batch, z, noise)
+
+    def _value_ahead(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
+        """After the step; with n steps the mean of that and of what is left of the value n steps later."""
         assert isinstance(batch, IntentionBatch)
         value = self._next_value(batch.next_obs, z, noise)
-        if batch.far_obs is not None:
-            assert batch.far_discount is not None
-            value = (value + batch.far_discount * self._next_value(batch.far_obs, z, noise)) / 2
-        return batch.reward + batch.discount * value
+        if batch.far_obs is None:
+            return value
+        assert batch.far_discount is not None
+        return (value + batch.far_discount * self._next_value(batch.far_obs, z, noise)) / 2
 
     def _next_value(self, obs: Tensor, z: Tensor | None, noise: Tensor) -> Tensor:
         action, log_prob = sample(*self._distribution(self.actor(obs, z)), noise, self.action_mask)

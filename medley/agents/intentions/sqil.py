@@ -21,8 +21,6 @@ class SQIL(ExpertSAC):
     def _rewards(self, batch: IntentionBatch, obs: Tensor, action: Tensor, own: Tensor) -> Tensor:
         o = self.options
         replay = torch.full_like(batch.reward, o.label)
-        if o.success_reward:
-            replay = torch.where(batch.reward > 0, 1.0, replay)
         return o.reward_scale * torch.cat([replay, torch.where(own > 0, 1.0, o.label)], 1)
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
