@@ -111,11 +111,13 @@ class PixelSAC(SAC):
         order, actor_order = self._orders(numbers, actor_too)
         batch = self._weighted(batch)
         whole, batch = self._augmented(batch, numbers)
+        rows = batch.obs.shape[1]
+        whole.obs, whole.next_obs = self.convs.pixels(whole.obs), self.convs.pixels(whole.next_obs)
 
         metrics = self.update_critic(whole, for_critic, order)
         if actor_too or model_too:
             with torch.set_grad_enabled(model_too):
-                features = self._features(batch.obs)
+                features = self._features(whole.obs[:, :rows])
         if for_actor is not None:
             metrics |= self.update_actor(dataclasses.replace(batch, obs=features.detach()), for_actor, actor_order)
         if base in ("all", "critic_target"):
@@ -134,7 +136,7 @@ class PixelSAC(SAC):
         """The batch with all shifts of its pictures as more rows, and with the first shift alone."""
         o = self.options.pixels
         if o.augmentation == "none":
-            return batch, batch
+            return dataclasses.replace(batch), batch
         rows = batch.obs.shape[1]
 
         def repeated(x: Tensor) -> Tensor:

@@ -86,13 +86,16 @@ class Ours:
         return self.block
 
     def loop(self) -> int:
-        """As many steps of the env as updates; frames are what was drawn."""
+        """As many steps of the env as updates; frames are what was drawn. As in training, a GPU learns meanwhile."""
         p = self.parts
+        p.acting.refresh()
+        if p.overlap:
+            p.learner.learn(self.block)
         chunk, _ = p.collector.collect(p.acting, self.block, "policy", FILLED)
         for step in chunk:
             p.replay.add(step)
-        p.learner.learn(self.block)
-        p.acting.refresh()
+        if not p.overlap:
+            p.learner.learn(self.block)
         self._synchronize()
         return self.block
 

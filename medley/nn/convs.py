@@ -30,7 +30,7 @@ def sides(size: int, layers: int) -> list[int]:
 
 
 class Convs(nn.Module):
-    """uint8 pictures [T, b, C, H, W] to features [T, b, F]."""
+    """Pictures [T, b, C, H, W], uint8 or by `pixels`, to features [T, b, F]."""
 
     def __init__(
         self,
@@ -56,13 +56,19 @@ class Convs(nn.Module):
     def per_task(self) -> list[str]:
         return []
 
+    def pixels(self, pictures: Tensor) -> Tensor:
+        """uint8 pictures as `forward` takes them, for whoever shows it the same ones more than once: numbers from 0 to
+        255, with the channels of a pixel side by side in memory."""
+        dtype = torch.bfloat16 if self.reduced else self.layers[0].weight.dtype
+        return pictures.movedim(2, -1).to(dtype, memory_format=torch.contiguous_format).movedim(-1, 2)
+
     def forward(self, pictures: Tensor) -> Tensor:
         first, *others = self.layers
-        dtype = torch.bfloat16 if self.reduced else first.weight.dtype
+        x = pictures if pictures.is_floating_point() else self.pixels(pictures)
         # The first layer takes pixels as they are: what is done to them is done to its weights.
         weight = first.weight / 255
         bias = first.bias - self.offset * first.weight.sum((1, 2, 3)) if self.offset else first.bias
-        x = torch.relu(F.conv2d(_pixels(pictures.flatten(0, 1), dtype), weight.to(dtype), bias.to(dtype), first.stride))
+        x = torch.relu(F.conv2d(x.flatten(0, 1), weight.to(x.dtype), bias.to(x.dtype), first.stride))
         for layer in others:
             x = torch.relu(_convolved(layer, x))
         return in_full(x.movedim(1, -1).reshape(*pictures.shape[:2], -1))
@@ -103,11 +109,6 @@ def _convolved(layer: Any, x: Tensor) -> Tensor:
     if isinstance(layer, nn.ConvTranspose2d):
         return F.conv_transpose2d(x, weight, bias, layer.stride, output_padding=layer.output_padding)
     return F.conv2d(x, weight, bias, layer.stride)
-
-
-def _pixels(pictures: Tensor, dtype: torch.dtype) -> Tensor:
-    """uint8 [N, C, H, W] as numbers, with the channels of a pixel side by side in memory."""
-    return pictures.movedim(1, -1).to(dtype, memory_format=torch.contiguous_format).movedim(-1, 1)
 
 
 def init_conv(layer: nn.Module, generator: torch.Generator, delta_orthogonal: bool = True) -> None:

@@ -142,6 +142,8 @@ class FrameReplay(ReplayBase):
             for name, value in values.items():
                 self._arrays[name][lanes, rows] = value
             return
+        if not len(lanes):
+            return
         # To a GPU: all fields in one transfer that nobody waits for. Doubles hold every one of them exactly.
         columns = [np.asarray(v, np.float64).reshape(len(lanes), -1) for v in (lanes, rows, *values.values())]
         sent = torch.from_numpy(np.concatenate(columns, axis=1)).pin_memory().to(self.device, non_blocking=True)

@@ -70,15 +70,17 @@ def divide_long_products(module: fx.GraphModule) -> None:
     """
     graph: fx.Graph = module.graph
     for node in list(graph.nodes):
-        if node.target not in (aten.mm.default, aten.bmm.default):
+        if node.target not in (aten.mm.default, aten.bmm.default, aten.addmm.default):
             continue
-        left, right = (n.meta["val"] for n in node.args)
+        *bias, a, b = node.args
+        left, right = a.meta["val"], b.meta["val"]
         tiles = math.prod(left.shape[:-2]) * -(-left.shape[-2] // TILE) * -(-right.shape[-1] // TILE)
         parts = _parts(left.shape[-1], tiles)
         if parts == 1:
             continue
         with graph.inserting_before(node):
-            node.replace_all_uses_with(graph.call_function(_product_in_parts, (*node.args, parts)))
+            product = graph.call_function(_product_in_parts, (a, b, parts))
+            node.replace_all_uses_with(graph.call_function(aten.add.Tensor, (product, *bias)) if bias else product)
         graph.erase_node(node)
     module.recompile()
 

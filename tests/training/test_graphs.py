@@ -183,6 +183,14 @@ def test_longer_sums_are_divided_further_until_the_gpu_is_busy() -> None:
     assert parts(1000, 10) == parts(1282, 10) == parts(1280, 1000) == []
 
 
+def test_a_long_product_with_a_bias_is_divided_too() -> None:
+    bias, left, right = (torch.randn(*shape, dtype=torch.float64) for shape in ((5,), (8, 39_200), (39_200, 5)))
+    module = make_fx(torch.addmm, tracing_mode="real")(bias, left, right)
+    divide_long_products(module)
+    assert not any(n.target is torch.ops.aten.addmm.default for n in module.graph.nodes)
+    assert torch.allclose(module(bias, left, right), left @ right + bias)
+
+
 def test_modes_that_need_a_gpu_are_refused_without_one() -> None:
     for mode in ("graph", "compiled"):
         with pytest.raises(ConfigError, match="needs a GPU"):
