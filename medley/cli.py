@@ -155,7 +155,18 @@ def _parser() -> argparse.ArgumentParser:
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
     p.add_argument(
         "what",
-        choices=["update", "learner", "methods", "train", "sim", "workers", "render", "pixels", "realtime"],
+        choices=[
+            "update",
+            "learner",
+            "methods",
+            "train",
+            "sim",
+            "workers",
+            "render",
+            "pixels",
+            "realtime",
+            "checkpoint",
+        ],
         help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
         "methods: updates of every method against plain multi-head SAC; "
         "train: a whole run on MT10; "
@@ -164,12 +175,13 @@ def _parser() -> argparse.ArgumentParser:
         "render: dm_control's pictures against env.render_profile=fast; "
         "pixels: SAC+AE against the same as people write it from the paper; "
         "realtime: how promptly an arm is answered while an agent learns, during its steps and between them "
-        "(--seconds 100: 500 steps of each)",
+        "(--seconds 100: 500 steps of each); "
+        "checkpoint: what one after every episode costs, with 100,000 transitions",
     )
     p.add_argument(
         "options",
         nargs="*",
-        help="learner, methods, train, pixels, realtime: options of the run, like env.slots_per_task=8",
+        help="learner, methods, train, pixels, realtime, checkpoint: options of the run, like env.slots_per_task=8",
     )
     p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
     p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
@@ -304,6 +316,10 @@ def _bench(a: argparse.Namespace) -> int:
         from medley.bench import realtime
 
         realtime.bench(seconds=a.seconds, as_json=a.json, options=a.options)
+    elif a.what == "checkpoint":
+        from medley.bench import checkpoint
+
+        checkpoint.bench(as_json=a.json, options=a.options)
     elif a.what == "learner":
         from medley.bench import learner
 

@@ -127,8 +127,12 @@ class Theirs:
         self.obs = obs[0]
 
     def update(self) -> int:
+        from torch.backends import cudnn
+
         self.steps += 1
-        self.peer.update(self.steps)
+        # As PyTorch has it for whoever sets nothing.
+        with cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=True):
+            self.peer.update(self.steps)
         return 1
 
     def loop(self) -> int:

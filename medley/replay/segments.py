@@ -13,7 +13,7 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 
 from medley.errors import DamagedError
-from medley.files import replacing, sha256
+from medley.files import sha256
 from medley.replay.base import Array, Records, ReplayBase
 
 Manifest = dict[str, Any]
@@ -21,7 +21,10 @@ LONGEST = 2**28  # bytes in one segment: what a save or a load needs in memory a
 
 
 def save(replay: ReplayBase, folder: Path, before: Manifest | None) -> Manifest:
-    """Write what is new since `before` and return the manifest that restores the whole replay."""
+    """Write what is new since `before` and return the manifest that restores the whole replay.
+
+    Files that `before` does not list are not synced yet.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     records, written = replay.records(), replay.marks().copy()
     oldest = _oldest(written, records)
@@ -40,9 +43,12 @@ def _write(records: list[Records], folder: Path, first: Array, end: Array) -> di
     for part, lanes in zip(records, _parts(records), strict=True):
         tensors.update(part.read(*_places(part, first[lanes], end[lanes])))
     draft = folder / "draft"
-    with replacing(draft) as temporary:
-        save_file({name: t.contiguous() for name, t in tensors.items()}, temporary)
-    digest = sha256(draft)
+    try:
+        save_file({name: t.contiguous() for name, t in tensors.items()}, draft)
+        digest = sha256(draft)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     name = f"{first.sum()}-{end.sum()}-{digest[:16]}.safetensors"
     draft.replace(folder / name)
     return {"file": name, "from": first.tolist(), "to": end.tolist(), "sha256": digest}
@@ -101,9 +107,13 @@ def load(replay: ReplayBase, folder: Path, manifest: Manifest) -> None:
     replay.set_marks(written)
 
 
+def files(manifest: Manifest | None) -> set[str]:
+    return {s["file"] for s in manifest["segments"]} if manifest else set()
+
+
 def delete_unlisted(folder: Path, manifests: list[Manifest]) -> None:
     """Remove segments that none of the kept checkpoints needs, and drafts of a save that was cut off."""
-    listed = {s["file"] for m in manifests for s in m["segments"]}
+    listed = set().union(*map(files, manifests))
     if folder.is_dir():
         for path in folder.iterdir():
             if path.name not in listed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from medley.errors import DamagedError
-from medley.files import read_json, sha256, sync, sync_all, write_draft
+from medley.files import read_json, seal, sha256, sync, write_draft
 from medley.replay import segments
 from medley.replay.base import ReplayBase
 
@@ -51,6 +52,9 @@ class Checkpoints:
         self.folder, self.buffer = run / "checkpoints", run / "buffer"
         self.keep, self.long_term_freq = keep, long_term_freq
         self._manifest: segments.Manifest | None = None
+        self._listed: dict[int, set[str]] | None = None  # segments of every checkpoint that is there, once looked up
+        self._threads = ThreadPoolExecutor(8)
+        self._tidying: Future[None] | None = None
 
     def steps(self) -> list[int]:
         if not self.folder.is_dir():
@@ -59,6 +63,7 @@ class Checkpoints:
 
     def save(self, step: int, snapshot: Snapshot, replay: ReplayBase | None) -> Path:
         """Written beside, synced, then renamed: whoever looks sees a whole checkpoint or none."""
+        self.settle()
         final, draft = self.folder / str(step), self.folder / f".{step}.tmp"
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -69,9 +74,11 @@ class Checkpoints:
             save_arrays(_contiguous(snapshot.collector), draft / "collector.safetensors")
             save_arrays(_contiguous(snapshot.rewards), draft / "rewards.safetensors")
             write_draft(draft / "counters.json", snapshot.counters)
-            write_draft(draft / "replay.json", manifest)
-            write_draft(draft / "manifest.json", {p.name: sha256(p) for p in sorted(draft.iterdir())})
-            sync_all([*draft.iterdir(), draft])
+            write_draft(draft / "replay.json", manifest, indent=None)
+            new = [self.buffer / name for name in segments.files(manifest) - segments.files(self._manifest)]
+            digests = seal(self._threads, sorted(draft.iterdir()), [*new, self.buffer] if new else [])
+            write_draft(draft / "manifest.json", digests)
+            seal(self._threads, [], [draft / "manifest.json", draft])
             if final.exists():  # a save at the same step, after an interrupted evaluation
                 shutil.rmtree(final)
             draft.rename(final)
@@ -81,9 +88,17 @@ class Checkpoints:
             self._delete_unlisted()  # a full disk gets back what this attempt had written
             raise
         self._manifest = manifest
+        if self._listed is not None:
+            self._listed[step] = segments.files(manifest)
         self._keep_long_term(step)
-        self._delete_old()
+        self._tidying = self._threads.submit(self._delete_old)  # nobody has to wait for that
         return final
+
+    def settle(self) -> None:
+        """Once what the last save made superfluous is gone."""
+        if self._tidying is not None:
+            self._tidying.result()
+            self._tidying = None
 
     def latest(self, report: Callable[[str], None], until: int | None = None) -> Path | None:
         """The newest checkpoint (up to step `until`) that is undamaged; `report` hears about those that are not."""
@@ -115,6 +130,7 @@ class Checkpoints:
         for step in self.steps():  # what came after is not part of this run any more
             if step > int(path.name):
                 shutil.rmtree(self.folder / str(step))
+        self._listed = None
         self._manifest = read_json(path / "replay.json")
         if replay is not None and self._manifest is not None:
             segments.load(replay, self.buffer, self._manifest)
@@ -137,13 +153,20 @@ class Checkpoints:
             os.link(self.folder / str(step) / "agent.safetensors", place / "agent.safetensors")
 
     def _delete_old(self) -> None:
-        for step in self.steps()[: -self.keep] if self.keep > 0 else []:
+        old = self.steps()[: -self.keep] if self.keep > 0 else []
+        for step in old:
             shutil.rmtree(self.folder / str(step))
-        self._delete_unlisted()
+        if self._listed is None:  # the first time: whatever a save that was cut off has left
+            self._delete_unlisted()
+            return
+        gone = set().union(*(self._listed.pop(step, set()) for step in old))
+        for name in gone.difference(*self._listed.values()):
+            (self.buffer / name).unlink(missing_ok=True)
 
     def _delete_unlisted(self) -> None:
-        manifests = [read_json(self.folder / str(s) / "replay.json") for s in self.steps()]
-        segments.delete_unlisted(self.buffer, [m for m in manifests if m])
+        manifests = {s: read_json(self.folder / str(s) / "replay.json") for s in self.steps()}
+        segments.delete_unlisted(self.buffer, [m for m in manifests.values() if m])
+        self._listed = {step: segments.files(manifest) for step, manifest in manifests.items()}
 
 
 def load_agent(path: Path) -> dict[str, Tensor]:

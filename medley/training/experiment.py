@@ -52,6 +52,7 @@ class Experiment:
         if note := software_note(self.parts.env.renderer, getattr(config.env, "render_profile", "") == "fast"):
             self.notes.append(note)
         self._speaks = console
+        self._save_seconds: list[float] = []  # since the last training line
         self._chunk: list[Step] = []
         self._ended: list[Episode] = []  # in that chunk
         self.scheduler = Scheduler(config.experiment.scheduler, len(self.parts.env.tasks), config.setup.seed)
@@ -175,6 +176,8 @@ class Experiment:
 
     def close(self) -> None:
         self.evaluations.abandon()
+        with contextlib.suppress(OSError):
+            self.checkpoints.settle()
         self.logger.close()
         self.parts.env.close()
         self.parts.evaluator.close()
@@ -225,6 +228,8 @@ class Experiment:
                 row[count] = total
         if self.missed:
             row["missed_updates"] = self.missed
+        if self._save_seconds:
+            row["checkpoint_ms"], self._save_seconds = 1e3 * max(self._save_seconds), []
         if not self.scheduler.uniform:
             row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
             row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
@@ -255,7 +260,7 @@ class Experiment:
 
     def save(self) -> None:
         """A checkpoint of this instant. What is not finite is never saved."""
-        p = self.parts
+        p, began = self.parts, time.monotonic()
         p.learner.check_finite(self.step)
         sums, counts = p.learner.state()
         counters = {
@@ -275,6 +280,7 @@ class Experiment:
             snapshot = Snapshot(p.agent.state_dict(), sums, p.collector.state(), p.rewards.state(), counters)
             replay = p.replay if self.config.experiment.save.buffer.should_save else None
             self.checkpoints.save(self.step, snapshot, replay)
+            self._save_seconds.append(time.monotonic() - began)
         except (OSError, SafetensorError) as e:
             steps = [s for s in self.checkpoints.steps() if s != self.step]
             stands = f"the checkpoint of step {steps[-1]} still stands" if steps else "there is no earlier checkpoint"

@@ -19,7 +19,7 @@ from medley.training.checkpoints import Checkpoints
 from medley.training.run import Run
 
 # Wall-clock fields: the only ones that may differ between a run that was disturbed and one that was not.
-WALL_CLOCK = {"duration", "fps", "minutes", "started", "command"}
+WALL_CLOCK = {"duration", "fps", "checkpoint_ms", "minutes", "started", "command"}
 
 OPTIONS = [
     "env=point",
