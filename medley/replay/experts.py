@@ -38,6 +38,7 @@ class Experts:
         self.noise = noise
         self._sigma = torch.from_numpy((noise * deviation).astype(np.float32)).to(device).unsqueeze(1)
         self._task = torch.arange(len(obs), device=device).unsqueeze(1)
+        self._size = (self.counts / self.counts.mean()).float()
 
     @property
     def intentions(self) -> int:
@@ -56,7 +57,8 @@ class Experts:
         next_obs = obs if self.next_obs is None else self.next_obs[self._task, index]
         if self.noise:
             obs, next_obs = obs + self._sigma * drawn[1][0], next_obs + self._sigma * drawn[1][1]
-        return ExpertBatch(obs, next_obs, None if self.action is None else self.action[self._task, index])
+        action = None if self.action is None else self.action[self._task, index]
+        return ExpertBatch(obs, next_obs, action, self._size)
 
 
 def _padded(rows: Sequence[Array], device: torch.device) -> Tensor:

@@ -25,8 +25,11 @@ def build_intention_replay(
 ) -> IntentionReplay:
     options: Any = config.agent
     experts = _experts(config, env, spaces, shared["device"]) if agent_kind(options.builder).uses_experts else None
-    rest = {k: v for k, v in shared.items() if k not in ("tasks", "uniform")}
-    return IntentionReplay(len(spaces.tasks), experts, options.expert.share, obs_dim=spaces.obs_dim, **rest)
+    rest = {k: v for k, v in shared.items() if k not in ("tasks", "uniform")} | {"obs_dim": spaces.obs_dim}
+    replay = IntentionReplay(len(spaces.tasks), experts, options.expert.share, **rest)
+    if options.prior.path is not None:
+        replay.prior, replay.prior_share = _prior(config, spaces, rest), options.prior.share
+    return replay
 
 
 def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, seed: int) -> IntentionCollector:
@@ -63,6 +66,34 @@ def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.de
         after if after[0] is not None else None,
         action if action[0] is not None else None,
     )
+
+
+def _prior(config: Config, spaces: Spaces, rest: dict[str, Any]) -> IntentionReplay:
+    """Demonstrations of any of the intentions as a replay of their own, with the rewards that all of them had."""
+    path = config.agent.prior.path  # type: ignore[attr-defined]
+    recorded = Recorded.load(path, env=env_id(config.env))
+    if recorded.about.holds == EXAMPLES:
+        raise ConfigError(f"agent.prior.path={path} holds examples; whole demonstrations are needed.")
+    if missing := set(spaces.tasks) - set(recorded.about.tasks):
+        raise ConfigError(f"{path} has no rewards for {', '.join(sorted(missing))}: record it again in this env.")
+    rows = stacked(recorded, _frames(recorded.observations.shape[1], spaces))
+    columns = [recorded.about.tasks.index(name) for name in spaces.tasks]
+    last = np.append(rows.begins()[1:], True)
+    values = {
+        "obs": rows.observations,
+        "action": rows.actions,
+        "reward": rows.rewards[:, columns],
+        "next_obs": rows.next_observations,
+        "terminated": rows.terminations,
+        "ended": last,
+        "switched": last,
+        "intention": rows.task_id,
+    }
+    prior = IntentionReplay(len(spaces.tasks), None, 0.0, **{**rest, "slots": 1, "capacity": len(rows)})
+    for name, value in values.items():
+        prior.rows[name].copy_(torch.from_numpy(np.asarray(value)).unsqueeze(0))
+    prior.set_written(len(rows))
+    return prior
 
 
 def _first(rows: Recorded, count: int | None) -> Recorded:

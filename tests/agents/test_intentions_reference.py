@@ -69,10 +69,10 @@ class Plain:
     def __init__(self, agent: Any) -> None:
         self.p = {k: v.clone() for k, v in agent._weights().items()}
         for name, p in self.p.items():
-            p.requires_grad_(not name.startswith("target"))
+            p.requires_grad_(not name.startswith(("target", "known")))
         o = agent.options.optimizers
         self.adam = {}
-        for name in ("critic", "actor", "alpha", "discriminator"):
+        for name in ("critic", "actor", "alpha", "discriminator", "novelty"):
             own = [p for key, p in self.p.items() if key.startswith("log_alpha" if name == "alpha" else f"{name}.")]
             if own:
                 c = getattr(o, name)
@@ -173,6 +173,10 @@ class Plain:
                     if self.options.penalty.kind == "value":
                         over = torch.relu(q - most) ** 2 + torch.relu(low - q) ** 2
                         total = total + self.options.penalty.weight * over / len(rows[k])
+                    if self.options.penalty.kind == "cql":
+                        wanted = self.policy(k, s, for_critic[k, i])[0].detach()
+                        over = self.q("critic", j, k, s, wanted) - q
+                        total = total + self.options.penalty.weight * over / len(rows[k])
                     if j == 0 and owner is not None:
                         said[k].append(float(self.worth(q.detach())))
         self.step("critic", total)
@@ -220,6 +224,32 @@ class PlainSQIL(Plain):
 
 class PlainShared(PlainSQIL):
     shared = True
+
+
+class PlainRND(PlainSQIL):
+    """A bonus of half the squared distance between two networks, before the second has learnt from the batch."""
+
+    def features(self, name: str, s: Tensor) -> Tensor:
+        for layer in range(3):
+            s = s @ self.p[f"{name}.layers.{layer}.weight"][0] + self.p[f"{name}.layers.{layer}.bias"][0, 0]
+            if layer < 2:
+                s = (s - s.mean()) / (s.var(unbiased=False) + 1e-5).sqrt()
+                s = torch.relu(s * self.p[f"{name}.norms.{layer}.weight"] + self.p[f"{name}.norms.{layer}.bias"])
+        return s
+
+    def learn_first(self, batch: IntentionBatch, numbers: Any) -> None:
+        found = [(self.features("known", s).detach() - self.features("novelty", s)) for s in batch.obs[0]]
+        each = [0.5 * (d**2).sum() for d in found]
+        self.bonus = [0.5 * float(x.detach()) for x in each]
+        optimizer = self.adam["novelty"]
+        own = optimizer.param_groups[0]["params"]
+        for p, gradient in zip(own, torch.autograd.grad(sum(each) / len(each), own), strict=True):
+            p.grad = gradient
+        optimizer.step()
+
+    def reward(self, batch: IntentionBatch, k: int, i: int, s: Tensor, a: Tensor, owner: int | None) -> Tensor:
+        plain = super().reward(batch, k, i, s, a, owner)
+        return plain if owner is not None else plain + SCALE * self.bonus[i]
 
 
 class PlainRCE(Plain):
@@ -298,6 +328,8 @@ VALUE = ["agent.penalty.kind=value", "agent.penalty.window=2"]
         ("sqil", [], PlainSQIL, False),
         ("vpace", ["agent.penalty.window=2"], PlainSQIL, True),
         ("sqil", ["agent.expert.shared=true", *VALUE], PlainShared, False),
+        ("sqil", ["agent.penalty.kind=cql", "agent.penalty.weight=0.7"], PlainSQIL, False),
+        ("sqil", ["agent.rnd.weight=0.5", "agent.rnd.hidden_dim=7"], PlainRND, False),
         ("rce", ["agent.n_step=4"], PlainRCE, True),
         ("lfgp", ["agent.discriminator.hidden_dim=6", *VALUE], PlainLfGP, False),
     ],
@@ -312,5 +344,26 @@ def test_equals_the_plain_one(name: str, words: list[str], plain: type[Plain], f
         noise = agent.draw_noise(rows, "all")
         agent.update(batch, "all", noise)
         other.update(batch, noise)
+    gaps = {k: float((v - other.p[k]).abs().max().detach()) for k, v in agent._weights().items()}
+    assert max(gaps.values()) < 1e-9, {k: v for k, v in gaps.items() if v > 1e-9}
+
+
+@pytest.mark.parametrize("by_size", [False, True])
+def test_cloning_equals_the_plain_one(by_size: bool) -> None:
+    agent = make_agent("bc", "agent.expert.path=x.npz", f"agent.by_size={str(by_size).lower()}")
+    other, sizes = Plain(agent), torch.tensor([[1.5], [0.5]])
+    for update in range(3):
+        batch, g = make_batch(update, True, False), torch.Generator().manual_seed(update)
+        assert batch.expert is not None
+        actions = torch.tanh(torch.randn((T, EXPERTS, ACT), generator=g))
+        batch.expert = ExpertBatch(batch.expert.obs, batch.expert.next_obs, actions, sizes)
+        agent.update(batch, "all")
+        total = torch.zeros(())
+        for k, weight in enumerate([3 * T / (T - 1 + 3), T / (T - 1 + 3)]):
+            for i in range(EXPERTS):
+                mean = other.net("actor", 0, k, batch.expert.obs[k, i]).chunk(2)[0]
+                error = ((torch.tanh(mean) - actions[k, i]) ** 2).sum()
+                total = total + weight * (float(sizes[k]) if by_size else 1.0) * error / EXPERTS
+        other.step("actor", total)
     gaps = {k: float((v - other.p[k]).abs().max().detach()) for k, v in agent._weights().items()}
     assert max(gaps.values()) < 1e-9, {k: v for k, v in gaps.items() if v > 1e-9}

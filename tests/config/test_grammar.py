@@ -97,7 +97,7 @@ def test_every_agent_composes_or_says_what_is_missing(name: str) -> None:
     missing, builder = (read_choice("agent", name).get(key) for key in ("missing", "builder"))
     if missing is None:
         world = "point-aux" if agent_kind(str(builder)).has_intentions else "point"
-        more = ["agent.expert.path=demos.npz"] if name == "bc" else []
+        more = ["agent.expert.path=demos.npz"] if name in ("bc", "mtbc") else []
         assert load_config([f"env={world}", f"agent={name}", *more]).agent.name == name
     else:
         with pytest.raises(ConfigError, match=f"agent={name} is not in this version yet: it needs {missing}"):

@@ -38,8 +38,9 @@ def test_examples_are_enough(tmp_path: Path) -> None:
     assert {"episode_reward_env_index_2", "success_env_index_2", "chosen_env_index_2"} <= row.keys()
 
 
-def test_demonstrations_are_copied(tmp_path: Path, demos: Path) -> None:
-    assert learn(tmp_path, "agent=bc", *SMALL, f"agent.expert.path={demos}", steps=700) >= SOLVED
+@pytest.mark.parametrize("agent", ["bc", pytest.param("mtbc", marks=pytest.mark.long)])
+def test_demonstrations_are_copied(tmp_path: Path, demos: Path, agent: str) -> None:
+    assert learn(tmp_path, f"agent={agent}", *SMALL, f"agent.expert.path={demos}", steps=700) >= SOLVED
 
 
 @pytest.mark.long
@@ -51,11 +52,14 @@ def test_demonstrations_are_copied(tmp_path: Path, demos: Path) -> None:
         ("dac", 0.6, ["agent.discriminator.sees_actions=true"]),
         ("lfgp", 0.6, ["agent.discriminator.sees_actions=true", "agent.reward_scale=0.1", "agent.expert.share=0.5"]),
         ("sacx", 0.6, ["agent.scheduler.kind=uniform"]),
+        ("sqil", 0.6, ["experiment.updates=2", "agent.rnd.weight=0.5"]),
+        ("sacx", 0.8, ["agent.prior.share=0.5"]),  # with demonstrations, as RLPD
     ],
 )
 def test_all_others_learn(tmp_path: Path, demos: Path, agent: str, least: float, words: list[str]) -> None:
     """An untrained agent hardly ever succeeds: 0 to 0.03."""
     experts = [f"agent.expert.path={demos}"] if agent in ("dac", "lfgp") else []
+    experts += [f"agent.prior.path={demos}"] if any("prior" in word for word in words) else []
     assert learn(tmp_path, f"agent={agent}", *SMALL, *experts, *words, steps=4000) >= least
 
 

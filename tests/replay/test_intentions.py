@@ -99,3 +99,29 @@ def test_without_noise_rows_are_those_of_the_file() -> None:
         assert {tuple(row) for row in taken.obs[k].tolist()} == {tuple(row) for row in obs[k].tolist()}
     torch.testing.assert_close(taken.next_obs, taken.obs + 1)
     torch.testing.assert_close(taken.action[..., 0], taken.obs[..., 0])
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_half_of_the_rows_can_come_from_demonstrations(n: int) -> None:
+    replay, prior, alone = make(n), make(n, slots=1, capacity=12), make(n)
+    for t in range(12):
+        prior.add(step(1000 + t, slots=1, ended=t % 4 == 3))
+    for t in range(15):
+        replay.add(step(t))
+        alone.add(step(t))
+    replay.prior, replay.prior_share = prior, 0.5
+    drawn = replay.draw(20)
+    assert [tuple(d.shape) for d in drawn] == [(1, 10), (1, 10)]
+    assert replay.draws == len(drawn)
+    batch, online = replay.take(drawn), alone.take(drawn[:1])
+    number = batch.action[0, :, 0]
+    assert (number[:10] < 2000).all()
+    assert (number[10:] >= 100_000).all()
+    torch.testing.assert_close(batch.reward, number + torch.tensor([[0.0], [0.25], [0.5]]))
+    assert torch.equal(batch.next_obs[0, :10], online.next_obs[0])
+    assert batch.obs.shape == (1, 20, 2)
+    if n > 1:
+        assert batch.far_obs is not None
+        later = batch.far_obs[0, 10:, 0] - 1 - number[10:]  # in hundreds, up to the end of the demonstration
+        left = 3 - (number[10:] / 100 - 1000) % 4
+        torch.testing.assert_close(later, 100 * torch.minimum(left, torch.tensor(n - 1.0)))

@@ -21,6 +21,7 @@ SMALL = [
 RUNS = {
     "sacx": [],
     "vpace": ["agent.expert.shared=true"],
+    "sqil": ["agent.rnd.weight=0.5", "agent.penalty.kind=cql", "agent.penalty.weight=0.1"],
     "rce": ["agent.n_step=4"],
     "lfgp": ["agent.penalty.kind=value", "agent.expert.share=0.25", "agent.discriminator.hidden_dim=8"],
 }

@@ -16,11 +16,15 @@ def expert_rows(batch: int, intentions: int, share: float) -> int:
 
 @dataclass
 class ExpertBatch:
-    """[intentions, rows, ...]; without `action` the policies have to say what they would do there."""
+    """[intentions, rows, ...]; without `action` the policies have to say what they would do there.
+
+    `size` [intentions, 1] says how many rows there are to draw from, relative to the mean.
+    """
 
     obs: Tensor
     next_obs: Tensor
     action: Tensor | None
+    size: Tensor | None = None
 
 
 @dataclass

@@ -7,7 +7,8 @@ VPACE's value penalty (Ablett et al. 2024), for each critic:
 
     L_Q += lambda (max(Q - Q_max, 0)^2 + max(Q_min - Q, 0)^2)
 
-Q_min and Q_max are what rewards allow; on replay Q_max is the median over the last batches of mean Q_1(s*).
+Q_min and Q_max are what rewards allow; on replay Q_max is the median over the last batches of mean Q_1(s*). In its
+place there may be lambda Q^2 (c2f) or lambda (Q(s, pi(s)) - Q(s, a)) (cql).
 """
 
 from __future__ import annotations
@@ -78,14 +79,16 @@ class ExpertSAC(SACX):
         )
 
     def _own_action(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """What each intention's policy would do in its examples."""
+        """What each intention's policy would do."""
         with torch.no_grad():
             return sample(*self._distribution(self.actor(obs, self._task())), noise, self.action_mask)[0]
 
     # ---- bounds of values
 
     def _beside_critic(self, batch: Batch, noise: Tensor) -> tuple[Tensor, ...]:
-        """Least and largest value of every row."""
+        """Least and largest value of every row; or what the policies would do there."""
+        if self.options.penalty.kind == "cql":
+            return (self._own_action(batch.obs, noise),)
         if self.options.penalty.kind != "value":
             return ()
         low, high = self._bounds()
@@ -97,15 +100,18 @@ class ExpertSAC(SACX):
         self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor
     ) -> tuple[Tensor, Extras]:
         q = self._q(self.critic, obs, action, self._task())
-        losses = ((q - y).square().sum(0) * weight).mean(-1) + self._penalty(q, *beside)
+        losses = ((q - y).square().sum(0) * weight).mean(-1) + self._penalty(q, obs, *beside)
         extras = {"q": q.detach().mean((0, 2)), "expert_q": q.detach()[0, :, self._replay_rows :].mean(-1)}
         return losses * len(self.spaces.tasks), extras
 
-    def _penalty(self, q: Tensor, *bounds: Tensor) -> Tensor | float:
+    def _penalty(self, q: Tensor, obs: Tensor, *beside: Tensor) -> Tensor | float:
         p = self.options.penalty
         if p.kind == "value":
-            low, high = bounds
+            low, high = beside
             return p.weight * (torch.relu(q - high).square() + torch.relu(low - q).square()).sum(0).mean(-1)
+        if p.kind == "cql":
+            wanted = self._q(self.critic, obs, beside[0], self._task())
+            return p.weight * (wanted - q).sum(0).mean(-1)
         return p.weight * q.square().sum(0).mean(-1) if p.kind == "c2f" else 0.0
 
     def _after_critic(self, extras: Extras) -> Metrics:

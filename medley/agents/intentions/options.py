@@ -12,7 +12,7 @@ from medley.errors import ConfigError, closest
 from medley.nn.trunks import mixes_rows
 from medley.training.intention_schedulers import IntentionSchedulerConfig, check_intention_scheduler
 
-PENALTIES = ("none", "value", "c2f")
+PENALTIES = ("none", "value", "c2f", "cql")
 
 
 @dataclass
@@ -27,11 +27,17 @@ class ExpertConfig:
 
 
 @dataclass
+class PriorConfig:
+    path: str | None = opt(None, "demonstrations whose steps and rewards are part of every batch (RLPD); null: none")
+    share: float = opt(0.5, "of the rows that are not experts', how many come from there")
+
+
+@dataclass
 class PenaltyConfig:
     kind: str = opt(
         "none",
         "what keeps values within bounds: none | value (VPACE: those that rewards allow, and on replay those that "
-        "examples have) | c2f (all towards zero)",
+        "examples have) | c2f (all towards zero) | cql (what the policy would do, below what was done)",
     )
     weight: float = opt(10.0, "its weight in the critic's loss")
     window: int = opt(50, "kind=value: batches whose median is the bound on replay")
@@ -41,6 +47,7 @@ class PenaltyConfig:
 class IntentionConfig(SACConfig):
     scheduler: IntentionSchedulerConfig = opt(IntentionSchedulerConfig(), "")
     expert: ExpertConfig = opt(ExpertConfig(), "")
+    prior: PriorConfig = opt(PriorConfig(), "")
     penalty: PenaltyConfig = opt(PenaltyConfig(), "")
     main_weight: float = opt(1.0, "weight of the main intention in the losses, relative to the others")
     entropy_in_target: bool = opt(True, "values count the policy's entropy to come")
@@ -65,6 +72,8 @@ def check(options: IntentionConfig, intentions: int) -> None:
         raise ConfigError("agent.penalty.kind=value needs agent.discount below 1: values must be bounded.")
     if not 0 <= e.share < 1 or not 0 < e.decay <= 1:
         raise ConfigError(f"agent.expert: share={e.share} must lie in [0, 1), decay={e.decay} in (0, 1].")
+    if not 0 < options.prior.share < 1:
+        raise ConfigError(f"agent.prior.share={options.prior.share} must lie between 0 and 1.")
     for key, number, least in (
         ("expert.examples", e.examples, 1),
         ("penalty.window", p.window, 1),

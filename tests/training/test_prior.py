@@ -1,0 +1,56 @@
+"""Demonstrations with their rewards as a part of every batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from medley.cli import main
+from medley.config.load import load_config
+from medley.data.examples import Recorded
+from medley.errors import ConfigError
+from medley.replay.intentions import IntentionReplay
+from medley.training.build import build
+from tests.training.test_traced_intentions import SMALL
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demos")
+    assert main(["demos", "env=point-aux", "examples=5", "demos=6", f"out={folder / 'point.npz'}"]) == 0
+    return folder / "point-demos.npz"
+
+
+def parts(folder: Path, *words: str) -> Any:
+    return build(load_config([*SMALL, *words, f"setup.save_dir={folder}"]))
+
+
+@pytest.mark.parametrize("agent", ["sacx", "vpace", "rce"])
+def test_half_of_what_is_not_experts_comes_from_there(demos: Path, tmp_path: Path, agent: str) -> None:
+    p = parts(tmp_path / "run", f"agent={agent}", f"agent.prior.path={demos}")
+    recorded = Recorded.load(demos)
+    assert isinstance(p.replay, IntentionReplay)
+    for step in p.collector.collect(p.acting, 60, "random", 0)[0]:
+        p.replay.add(step)
+    batch = p.replay.sample(24)
+    known = torch.from_numpy(recorded.observations)
+    from_there = (batch.obs[0][:, None] == known[None]).all(-1).any(-1)
+    rows = batch.obs.shape[1]
+    assert from_there[-(rows // 2) :].all()
+    assert from_there[: -(rows // 2)].float().mean() < 0.3  # a start may be the same
+    # a row that was recorded comes with what came of it, for every intention
+    row = rows - 1
+    where = int((known == batch.obs[0, row]).all(-1).nonzero()[0])
+    np.testing.assert_allclose(batch.reward[:, row], recorded.rewards[where], rtol=1e-6)
+    p.learner.learn(2)
+
+
+def test_what_cannot_be_used_is_refused(demos: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds examples"):
+        parts(tmp_path / "a", "agent=sacx", f"agent.prior.path={demos.with_name('point.npz')}")
+    with pytest.raises(ConfigError, match="must lie between"):
+        parts(tmp_path / "b", "agent=sacx", f"agent.prior.path={demos}", "agent.prior.share=1.5")
