@@ -38,14 +38,15 @@ class PandaConfig(EnvConfig):
     max_force: float = opt(12.5, "N: a target is never farther from the arm than this force by that stiffness")
     arm: str = opt(
         "simulated",
-        "simulated: as fast as it goes | wall_clock: in real time in a process of its own, as a real arm moves "
-        "(evaluations are simulated)",
+        "simulated: as fast as it goes | wall_clock: in real time in a process of its own, as a real arm moves | "
+        "bridge: whatever bridge_server.py serves, a real arm too (evaluations are simulated)",
     )
-    rate: float = opt(1.0, "wall_clock: how much faster than real time, for tests")
+    bridge_address: str = opt("127.0.0.1:5757", "bridge: host and port at which bridge_server.py listens")
+    rate: float = opt(1.0, "wall_clock, bridge: how much faster than real time, for tests")
     frame_stack: int = opt(2, "observations that are seen together, the newest last")
 
 
-ARMS = ("simulated", "wall_clock")
+ARMS = ("simulated", "wall_clock", "bridge")
 RANDOM_START = ((0.45, -0.15, 0.35), (0.55, -0.05, 0.45))
 
 
@@ -64,6 +65,14 @@ def limits_of(cfg: PandaConfig) -> Limits:
     low, high = [x + cfg.margin for x in cfg.box_low], [x - cfg.margin for x in cfg.box_high]
     corners = (low[0], low[1], low[2]), (high[0], high[1], high[2])
     return Limits(*corners, cfg.max_vel, cfg.stiffness, cfg.max_force, DT)
+
+
+def address_of(cfg: PandaConfig) -> tuple[str, int]:
+    """Host and port of the bridge."""
+    host, _, port = cfg.bridge_address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"env.bridge_address={cfg.bridge_address!r} must be a host and a port, as in 127.0.0.1:5757.")
+    return host, int(port)
 
 
 def observations_held(hold: float) -> int:
@@ -94,6 +103,7 @@ def _check(cfg: PandaConfig) -> None:
         raise ConfigError("env.max_force must be positive, env.hold at least 0 and env.frame_stack at least 1.")
     if cfg.arm not in ARMS:
         raise ConfigError(f"env.arm={cfg.arm!r} does not exist.{closest(cfg.arm, ARMS)}")
+    address_of(cfg)
     if not 0 < cfg.rate <= 10:
         raise ConfigError(f"env.rate={cfg.rate} must be positive and at most 10.")
     if cfg.arm != "simulated" and cfg.slots_per_task != 1:

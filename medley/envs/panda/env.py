@@ -20,6 +20,7 @@ from medley.envs.panda.config import (
     RANDOM_START,
     RATE,
     PandaConfig,
+    address_of,
     limits_of,
     observations_held,
     panda_intentions,
@@ -171,6 +172,12 @@ def build_panda(cfg: PandaConfig, slots_per_task: int, seed: int, evaluation: bo
         from medley.robots.wall_clock import WallClockPanda
 
         return RealTimeEnv(cfg, WallClockPanda(limits_of(cfg), cfg.rate), seed)
+    if cfg.arm == "bridge" and not evaluation:
+        from medley.robots.bridge import BridgeArm
+        from medley.robots.env import RealTimeEnv
+
+        panda_intentions(cfg)  # names what is wrong with the options before anything is connected to
+        return RealTimeEnv(cfg, BridgeArm(limits_of(cfg), DT / cfg.rate, address_of(cfg)), seed)
     return PandaReachEnv(cfg, slots_per_task, stream_seed(seed, evaluation))
 
 
