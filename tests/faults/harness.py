@@ -19,7 +19,7 @@ from medley.training.checkpoints import Checkpoints
 from medley.training.run import Run
 
 # Wall-clock fields: the only ones that may differ between a run that was disturbed and one that was not.
-WALL_CLOCK = {"duration", "fps", "checkpoint_ms", "minutes", "started", "command"}
+WALL_CLOCK = {"duration", "fps", "checkpoint_ms", "minutes", "started", "command", "time", "delays"}
 
 OPTIONS = [
     "env=point",
@@ -145,6 +145,8 @@ def assert_same_run(a: Path, b: Path, replay: Callable[[Path, int], list[bytes]]
     assert json.loads((a / "results.json").read_text()) == json.loads((b / "results.json").read_text())
     for name in ("train.log", "eval.log"):
         assert log_rows(a / name) == log_rows(b / name), name
+    if (a / "episodes.jsonl").exists() or (b / "episodes.jsonl").exists():
+        assert log_rows(a / "episodes.jsonl") == log_rows(b / "episodes.jsonl")
     last = max(int(p.name) for p in (a / "checkpoints").iterdir() if p.name.isdigit())
     for name in ("agent", "learner", "collector", "rewards"):
         x = load_file(a / "checkpoints" / str(last) / f"{name}.safetensors")

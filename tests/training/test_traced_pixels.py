@@ -89,3 +89,27 @@ def test_stacked(agent: str) -> None:
             module(*tensors, *(torch.stack(own) for own in zip(*(s.draw(phase) for s in together), strict=True)))
     for one, two in zip(alone, together, strict=True):
         assert gap(one, two) < 2e-3
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("agent", ["sac_ae", "drqv2"])
+def test_captured_updates_are_eager_ones(agent: str) -> None:
+    """By what they report: weights part where Adam's steps turn, and slowly everywhere."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    rows = []
+    for mode in ("eager", "graph", "compiled"):
+        words = [*OPTIONS, f"agent={agent}", "setup.device=cuda", f"experiment.learner={mode}"]
+        parts = build(load_config(words))
+        for step in parts.collector.collect(parts.acting, 90, "random", 0)[0]:
+            parts.replay.add(step)
+        found: dict[str, list[float]] = {}
+        for _ in range(5):
+            parts.learner.learn(20)
+            for key, value in parts.learner.drain(0).items():
+                found.setdefault(key, []).append(value)
+        rows.append(found)
+    eager, *others = rows
+    for other in others:
+        for key in ("critic_loss", "actor_loss", "q_mean_0", *(["ae_loss"] if agent == "sac_ae" else [])):
+            assert other[key] == pytest.approx(eager[key], rel=0.05, abs=0.01), key
