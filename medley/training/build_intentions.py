@@ -32,6 +32,15 @@ def build_intention_replay(
     return replay
 
 
+def check_recordings(config: Config) -> None:
+    """Files that an agent is to learn from must be there, whole, and of this env."""
+    options: Any = config.agent
+    if agent_kind(options.builder).has_intentions:
+        for path in (options.expert.path, options.prior.path):
+            if path is not None:
+                Recorded.load(path, env=env_id(config.env))
+
+
 def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, seed: int) -> IntentionCollector:
     options: Any = config.agent
     scheduler = IntentionScheduler(

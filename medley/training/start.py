@@ -13,6 +13,7 @@ from medley.config.resolve import check_pictures
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build_together, prepare_device
+from medley.training.build_intentions import check_recordings
 from medley.training.checkpoints import Checkpoints, load_agent
 from medley.training.experiment import Experiment
 from medley.training.loop import train_together
@@ -33,6 +34,7 @@ def train_seeds(
 ) -> tuple[list[Run], str]:
     """The same for several runs at once that differ in their seeds alone."""
     check_pictures(configs[0])  # what cannot work is refused before anything is touched
+    check_recordings(configs[0])
     prepare_device(configs[0])
     runs = [Run(default_path(config)) for config in configs]
     for config, run in zip(configs, runs, strict=True):

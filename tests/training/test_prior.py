@@ -54,3 +54,17 @@ def test_what_cannot_be_used_is_refused(demos: Path, tmp_path: Path) -> None:
         parts(tmp_path / "a", "agent=sacx", f"agent.prior.path={demos.with_name('point.npz')}")
     with pytest.raises(ConfigError, match="must lie between"):
         parts(tmp_path / "b", "agent=sacx", f"agent.prior.path={demos}", "agent.prior.share=1.5")
+
+
+def test_a_file_that_does_not_fit_leaves_no_run_behind(demos: Path, tmp_path: Path, capsys: Any) -> None:
+    words = [
+        "train",
+        "env=metaworld-aux",
+        "agent=vpace",
+        f"agent.expert.path={demos}",
+        f"setup.save_dir={tmp_path / 'r'}",
+    ]
+    assert main(words) == 2
+    assert "point-aux" in capsys.readouterr().err
+    assert main([*words[:3], f"agent.expert.path={tmp_path / 'none.npz'}", words[4]]) == 2
+    assert not (tmp_path / "r").exists()
