@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -99,8 +100,8 @@ class Learner:
         sums = sorted(self.seed.sums.items(), key=lambda item: -item[1].ndim)
         agent = [(name, t) for name, t in self.seed.agent.state_dict().items() if t.is_floating_point()]
         everything = [t for _, t in (*sums, *agent)]
-        if bool(torch.isfinite(torch.stack(torch._foreach_norm(everything, float("inf")))).all()):
-            return  # one value read from the device; look closer only if it is bad
+        if _seem_finite(everything):
+            return
         for name, total in sums:
             if not bool(torch.isfinite(total).all()):
                 where = ""
@@ -138,3 +139,10 @@ def learn_together(learners: Sequence[Learner], updates: int) -> None:
             learner.runner.run(own)
     for learner, own in zip(learners, phases, strict=True):
         learner.note(own)
+
+
+def _seem_finite(tensors: Sequence[Tensor]) -> bool:
+    """A quick look: false where one is not finite, and perhaps where sums are beyond all bounds."""
+    if tensors[0].is_cuda:  # one value read from the device
+        return bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, float("inf")))).all())
+    return all(math.isfinite(float(t.sum())) for t in tensors)
