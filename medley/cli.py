@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from medley import __version__
 from medley.errors import MedleyError
@@ -56,6 +57,21 @@ examples:
   medley demos env=metaworld-aux env.task=push
   medley demos env=point-aux
   medley demos from=runs/point/state_sac/seed_1 demos=10
+"""
+
+EVALUATE = """\
+experiment.protocol=mtrl             what counts as success, and how many episodes (see docs/evaluation.md)
+experiment.num_eval_episodes=50      episodes per task
+experiment.eval_slots_per_task=5     of them side by side
+experiment.eval_explore=stochastic   actions drawn from the policy; default: deterministic
+experiment.eval_schedule=[reach,grasp,main]
+                                     agents with intentions: carry out these one after the other, agent.scheduler.period
+                                     steps each, the last to the end; default: every intention by itself
+agent.scheduler.period=25            for such a schedule; default: as in training
+logger.episodes=true                 a line per episode in episodes.jsonl too; default: for agents with intentions
+
+Written to evaluation_<protocol>_<step>.json in the run folder, with _stochastic and the schedule in its name where they
+were asked for. Episodes that are there already are not run again.
 """
 
 
@@ -116,9 +132,14 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--override", action="store_true", help="allow changes to what is learnt")
     p.set_defaults(verb=_resume)
 
-    p = verbs.add_parser("evaluate", help="score a run again; can be stopped and started again")
+    p = verbs.add_parser(
+        "evaluate",
+        help="score a run again; can be stopped and started again",
+        epilog=EVALUATE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("run", help="run folder")
-    p.add_argument("options", nargs="*", help="experiment.protocol=, experiment.num_eval_episodes=, …")
+    p.add_argument("options", nargs="*", help="what is listed below")
     p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
     p.set_defaults(verb=_evaluate)
 
@@ -257,8 +278,24 @@ def _evaluate(a: argparse.Namespace) -> int:
     for task, score in result["per_task"].items():
         print(f"{task:32} success {score['success']:6.1%}   return {score['return']:10.2f}")
     print(f"{'mean':32} success {result['success']:6.1%}   return {result['return']:10.2f}")
+    if "matrix" in result and len(result["tasks"]) > 1:
+        _print_matrix(result)
     print(f"Written to {path} (protocol {result['protocol']}, step {result['step']:,}).")
     return 0
+
+
+def _print_matrix(result: dict[str, Any]) -> None:
+    """How often every intention was fulfilled at some step, by what was carried out."""
+    tasks, n = result["tasks"], result["episodes_per_task"]
+    judged = result["matrix"]["successes"]
+    if "schedule" in result:
+        groups = {" ".join(result["schedule"]): slice(None)}
+    else:
+        groups = {task: slice(k * n, (k + 1) * n) for k, task in enumerate(tasks)}
+    for what, columns in groups.items():
+        shares = [sum(row[columns]) / len(row[columns]) for row in judged]
+        cells = "   ".join(f"{task} {share:.0%}" for task, share in zip(tasks, shares, strict=True))
+        print(f"carrying out {what}: {cells}")
 
 
 def _report(a: argparse.Namespace) -> int:

@@ -99,6 +99,14 @@ class ExperimentConfig:
         None, "evaluation episodes of a task that run side by side; null: all of them, up to 500 over all tasks"
     )
     eval_in_background: bool | None = opt(None, "evaluate while training goes on; null: on a GPU only")
+    eval_explore: str = opt(
+        "deterministic", "actions of evaluations: deterministic (the policy's best) | stochastic (drawn from it)"
+    )
+    eval_schedule: list[str] = opt(
+        [],
+        "agents with intentions: evaluations carry out these, by name, one after the other, agent.scheduler.period "
+        "steps each, the last to the end; empty: every intention by itself",
+    )
     save_freq: int | None = opt(None, "steps between checkpoints; null: at every evaluation; 0: only at the end")
     save_minutes: float | None = opt(10.0, "a checkpoint also after so many minutes without one; null: never")
     save: SaveConfig = opt(SaveConfig(), "")
@@ -139,6 +147,9 @@ class LoggerConfig:
         None, "steps between training lines; null: one episode of every slot, within 200 and 1000"
     )
     per_episode: bool = opt(False, "a training line whenever an episode ends, however short, instead of train_freq")
+    episodes: bool | None = opt(
+        None, "a line in episodes.jsonl for every episode; null: for agents with intentions and in real time only"
+    )
     use_tb: bool = opt(True, "TensorBoard files in tb/")
     use_wandb: bool = opt(False, "Weights & Biases too (pip install 'medley[wandb]')")
     wandb_project: str = opt("medley", "project name at Weights & Biases")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medley.config.schema import LoggerConfig
+from medley.reporting import episodes
 
 Row = dict[str, Any]
 
@@ -19,15 +20,21 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """`train.log` and `eval.log`. A checkpoint remembers how long they were; a resumed run cuts them back to that."""
+    """`train.log`, `eval.log` and, where it is wanted, `episodes.jsonl`. A checkpoint remembers how long they were; a
+    resumed run cuts them back to that."""
 
-    def __init__(self, folder: Path, lengths: dict[str, int]) -> None:
+    def __init__(self, folder: Path, lengths: dict[str, int], with_episodes: bool = False) -> None:
         self.files = {}
         for kind in ("train", "eval"):
             path = folder / f"{kind}.log"
             path.touch()
             os.truncate(path, min(lengths.get(kind, 0), path.stat().st_size))
             self.files[kind] = path.open("a", encoding="utf-8")
+        path = folder / episodes.NAME
+        if with_episodes or path.exists():  # one that is not wanted any more is kept, for whoever wants it again
+            path.touch()
+            episodes.cut_back(path, lengths.get("episodes", 0))
+            self.files["episodes"] = path.open("a", encoding="utf-8")
 
     def write(self, kind: str, row: Row) -> None:
         self.files[kind].write(json.dumps(row) + "\n")
@@ -88,11 +95,12 @@ class Logger:
         lengths: dict[str, int],
         resume_step: int | None,
         console: Sink,
+        with_episodes: bool = False,
     ) -> None:
         self.sinks: list[Sink] = []
         if options.use_wandb:
             self.sinks.append(WeightsAndBiases(options.wandb_project, "/".join(folder.parts[-3:]), folder, config))
-        self.files = JsonLines(folder, lengths)
+        self.files = JsonLines(folder, lengths, with_episodes)
         self.sinks += [self.files, console]
         if options.use_tb:
             self.sinks.append(TensorBoard(folder, resume_step))
@@ -100,6 +108,10 @@ class Logger:
     def write(self, kind: str, row: Row) -> None:
         for sink in self.sinks:
             sink.write(kind, row)
+
+    def write_episode(self, row: Row) -> None:
+        """To its file alone: elsewhere there are means over episodes."""
+        self.files.write("episodes", row)
 
     def close(self) -> None:
         for sink in self.sinks:

@@ -13,6 +13,7 @@ from torch import Tensor
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
 from medley.replay.base import Step
+from medley.robots.episode_delays import EpisodeDelays
 from medley.training.acting import Act
 from medley.training.held_noise import HeldNoise
 
@@ -25,6 +26,7 @@ class Episode(NamedTuple):
     length: int
     success: bool
     intentions: dict[str, Any] | None = None  # returns, successes and the order of choice, where there are intentions
+    delays: dict[str, float] | None = None  # in real time
 
 
 def episode_statistics(episodes: list[Episode], tasks: int) -> dict[str, float]:
@@ -75,6 +77,7 @@ class Collector:
         self.generator = torch.Generator().manual_seed(seed)
         self.obs, _ = env.reset(seed=env.seed)
         action_dim = env.single_action_space.shape[0]  # type: ignore[index]
+        self.delays = EpisodeDelays(env)
         self.held = HeldNoise((*self.shape, action_dim), noise_hold) if noise_hold > 1 else None
 
     def collect(
@@ -110,6 +113,7 @@ class Collector:
     ) -> tuple[Step, list[Episode]]:
         """What came of a choice, where `result` is what the env's `step` returned."""
         next_obs, reward, terminated, truncated, info = result
+        self.delays.look()
         if "dropped" in info and info["dropped"].any():  # an observation that came too late belongs to no step
             tasks = ~info["dropped"]
         ended = terminated | truncated
@@ -148,7 +152,8 @@ class Collector:
     def _episode(self, slot: int, final: dict[str, Any]) -> Episode:
         """The episode that ended in `slot`."""
         task = int(self.env.task_ids[slot])
-        return Episode(task, float(final["r"][slot]), int(final["l"][slot]), bool(final["s"][slot]))
+        score = float(final["r"][slot]), int(final["l"][slot]), bool(final["s"][slot])
+        return Episode(task, *score, delays=self.delays.end())
 
     # ---- pieces
 

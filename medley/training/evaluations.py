@@ -11,6 +11,7 @@ import numpy as np
 
 from medley.config.schema import ExperimentConfig
 from medley.files import read_json, write_json
+from medley.reporting.episodes import EpisodeRows
 from medley.training.background import BackgroundEvaluation
 from medley.training.evaluator import EpisodeScore, Evaluator, Watcher, summarise
 from medley.training.filming import Filming
@@ -22,8 +23,14 @@ class Evaluations:
     """`last` is the step of the newest evaluation that was made or begun; -1 if there was none."""
 
     def __init__(
-        self, options: ExperimentConfig, evaluator: Evaluator, path: Path, filming: Filming | None = None
+        self,
+        options: ExperimentConfig,
+        evaluator: Evaluator,
+        path: Path,
+        filming: Filming | None = None,
+        rows: EpisodeRows | None = None,
     ) -> None:
+        self.rows = rows
         self.options, self.evaluator, self.path, self.filming = options, evaluator, path, filming
         self.tasks = evaluator.env.tasks
         self.last = -1
@@ -61,6 +68,7 @@ class Evaluations:
         scores = self.evaluator.run(episodes, on_episode=count, should_stop=should_stop, watcher=film)
         self.last = counters["step"]
         self._record(counters, scores, time.monotonic() - began, log)
+        self._note(counters, scores, hold=False)
 
     def begin(self, counters: dict[str, int]) -> None:
         """Of the agent as it is now, beside the training that goes on."""
@@ -75,6 +83,7 @@ class Evaluations:
             evaluation, self._under_way = self._under_way, None
             scores = evaluation.result()
             self._record(evaluation.counters, scores, evaluation.seconds, log)
+            self._note(evaluation.counters, scores, hold=True)
 
     def abandon(self) -> None:
         if self._under_way is not None:
@@ -120,6 +129,11 @@ class Evaluations:
                 row |= {f"eval_{name}_env_index_{i}": value for i, value in enumerate(returns)}
         log({**row, "protocol": self.options.protocol})
         self._write()
+
+    def _note(self, counters: dict[str, int], scores: list[EpisodeScore], hold: bool) -> None:
+        """A row for every episode; `hold`: training went on meanwhile."""
+        if self.rows is not None:
+            self.rows.evaluated(scores, counters["step"], self.evaluator.chosen, hold)
 
     def _write(self) -> None:
         header = {"format": 1, "protocol": self.options.protocol, "tasks": list(self.tasks)}

@@ -16,10 +16,12 @@ from medley.envs.gl import software_note
 from medley.errors import DamagedError, MedleyError, NonFiniteError
 from medley.replay.ring import Step
 from medley.reporting.console import Console, make_console
+from medley.reporting.episodes import EpisodeRows
 from medley.reporting.logger import Logger
 from medley.training.build import Parts, build
 from medley.training.checkpoints import Checkpoints, Snapshot
 from medley.training.collector import Episode, episode_statistics
+from medley.training.eval_acting import set_acting
 from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
 from medley.training.filming import Filming
@@ -43,7 +45,10 @@ class Experiment:
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
         filming = Filming(config, run.path / "video", self._note)
-        self.evaluations = Evaluations(config.experiment, self.parts.evaluator, run.path / "results.json", filming)
+        env, evaluator = self.parts.env, self.parts.evaluator
+        self.rows = EpisodeRows(config, env, self.parts.overlap)  # of episodes.jsonl
+        set_acting(evaluator, config)
+        self.evaluations = Evaluations(config.experiment, evaluator, run.path / "results.json", filming, self.rows)
         self.log_lengths: dict[str, int] = {}
         # An episode of every slot, within reason: a world of short episodes would log all the time.
         episode = self.parts.env.horizon * self.parts.env.slots_per_task
@@ -70,6 +75,7 @@ class Experiment:
         resumed = self.restore(step)
         self.console = self._open_console()
         self.logger = self._open_logger(self.console, resumed)
+        self.rows.flush(self.logger.write_episode)  # of episodes that ended just before the checkpoint
         drawn = self.parts.env.renderer
         self._note_status("running", **({"renderer": drawn} if drawn else {}))
         self._clock = self._saved_at = self._logged_at = time.monotonic()
@@ -95,6 +101,8 @@ class Experiment:
         due = evaluations.due(self.step, done)
         if due:
             self.parts.learner.check_finite(self.step)
+        if done or (due and not background):
+            self.rows.release()
         if due and not background:
             with contextlib.suppress(Interrupted):  # then it is saved as still to be done
                 evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
@@ -105,6 +113,7 @@ class Experiment:
                 self.save()
             self._last_save, self._saved_at = self.step, time.monotonic()
             self._saved_updates = self.parts.learner.updates
+        self.rows.flush(self.logger.write_episode)
         if should_stop():
             return "stopped"
         if done:
@@ -112,6 +121,7 @@ class Experiment:
         if due and background:
             # After saving: if the run is killed while this goes on, it begins again from that checkpoint.
             evaluations.finish(self._log_evaluation)
+            self.rows.release()
             evaluations.begin(self._so_far())
         return None
 
@@ -140,6 +150,7 @@ class Experiment:
         before, self.step = self.step, self.step + e.collect_steps * p.env.slots_per_task
         self.upkeep.after(self._chunk, before, self.step, p.learner.updates)
         self.finished += self._ended
+        self.rows.trained(self._ended, self.episodes_ended, before, self.step)
         self.episodes_ended += len(self._ended)
         self.scheduler.observe(self._ended)
         if not self.scheduler.uniform:
@@ -274,6 +285,7 @@ class Experiment:
             "minutes": self._minutes(),
             "metric_counts": counts,
             "scheduler": self.scheduler.state(),
+            "episode_rows": self.rows.state(),
         }
         try:
             counters["log_lengths"] = self.logger.files.lengths()
@@ -285,6 +297,7 @@ class Experiment:
             steps = [s for s in self.checkpoints.steps() if s != self.step]
             stands = f"the checkpoint of step {steps[-1]} still stands" if steps else "there is no earlier checkpoint"
             raise MedleyError(f"step {self.step} could not be saved ({e}); {stands}.") from None
+        self.rows.flush(self.logger.write_episode, checkpoint_ms=1e3 * self._save_seconds[-1])
 
     def restore(self, step: int | None = None) -> bool:
         """Continue from the newest undamaged checkpoint (up to `step`). False: there is none, the run begins."""
@@ -309,6 +322,7 @@ class Experiment:
         self.owed, self.missed = c.get("owed", 0), c.get("missed", 0)
         self.scheduler.set_state(c["scheduler"])
         p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
+        self.rows.set_state(c.get("episode_rows", {}))
         self.upkeep.resume(self.step)
         self.log_lengths = c["log_lengths"]
         self.evaluations.restore(c["last_eval"])
@@ -332,7 +346,7 @@ class Experiment:
         step = self.step if resumed else None
         config = to_dict(self.config)
         try:
-            return Logger(self.run.path, self.config.logger, config, self.log_lengths, step, console)
+            return Logger(self.run.path, self.config.logger, config, self.log_lengths, step, console, self.rows.wanted)
         except OSError as e:
             console.close()
             raise MedleyError(f"the logs in {self.run.path} cannot be written: {e.strerror}.") from None
