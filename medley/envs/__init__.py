@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from medley.envs.adroit.config import SCENES as ADROIT_SCENES
+from medley.envs.adroit.config import AdroitConfig, adroit_intentions, adroit_tasks
 from medley.envs.api import MultiTaskEnv
 from medley.envs.dmc.config import DMCConfig, SuiteConfig, dmc_tasks
 from medley.envs.dmc.families import FamilyConfig, evaluation_sets, family_tasks
@@ -69,6 +71,18 @@ def _build_panda_each(cfg: PandaConfig, slots_per_task: int, seed: int) -> Multi
     return build_panda_each(cfg, slots_per_task, seed)
 
 
+def _build_adroit(cfg: AdroitConfig, slots_per_task: int, seed: int, evaluation: bool) -> MultiTaskEnv:
+    from medley.envs.adroit.env import build_adroit
+
+    return build_adroit(cfg, slots_per_task, seed, evaluation)
+
+
+def _build_adroit_each(cfg: AdroitConfig, slots_per_task: int, seed: int) -> MultiTaskEnv:
+    from medley.envs.adroit.env import build_adroit_each
+
+    return build_adroit_each(cfg, slots_per_task, seed)
+
+
 def _sees_pixels(cfg: SuiteConfig) -> bool:
     return cfg.observation == "pixels"
 
@@ -93,6 +107,11 @@ register_env(
         build_each=_build_metaworld_each,
     ),
 )
+for _scene in ADROIT_SCENES:
+    register_env(
+        f"adroit-{_scene}",
+        EnvKind(AdroitConfig, _build_adroit, adroit_tasks, intentions=adroit_intentions, build_each=_build_adroit_each),
+    )
 register_env("gym", EnvKind(GymConfig, build_gym, gym_tasks))
 register_env("dmc", EnvKind(DMCConfig, _build_dmc, dmc_tasks, _sees_pixels))
 register_env("hipbmdp", EnvKind(FamilyConfig, _build_family, family_tasks, _sees_pixels, evaluation_sets))
