@@ -46,7 +46,13 @@ def build_intention_collector(config: Config, env: MultiTaskEnv, agent: Agent, s
     scheduler = IntentionScheduler(
         options.scheduler, len(env.intentions), env.num_envs, env.horizon, options.discount, seed + 1
     )
-    return IntentionCollector(env, seed, scheduler, by_success=agent.uses_experts)
+    label = _label(options)
+    return IntentionCollector(env, seed, scheduler, agent.uses_experts or label is not None, label)
+
+
+def _label(options: Any) -> float | None:
+    """What an agent that learns from successes gets where there is none."""
+    return options.label if getattr(options, "rewards", "env") == "success" else None
 
 
 def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device) -> Experts:
@@ -79,7 +85,8 @@ def _experts(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.de
 
 def _prior(config: Config, spaces: Spaces, rest: dict[str, Any]) -> IntentionReplay:
     """Demonstrations of any of the intentions as a replay of their own, with the rewards that all of them had."""
-    path = config.agent.prior.path  # type: ignore[attr-defined]
+    options: Any = config.agent
+    path, label = options.prior.path, _label(options)
     recorded = Recorded.load(path, env=env_id(config.env))
     if recorded.about.holds == EXAMPLES:
         raise ConfigError(f"agent.prior.path={path} holds examples; whole demonstrations are needed.")
@@ -91,7 +98,7 @@ def _prior(config: Config, spaces: Spaces, rest: dict[str, Any]) -> IntentionRep
     values = {
         "obs": rows.observations,
         "action": rows.actions,
-        "reward": rows.rewards[:, columns],
+        "reward": rows.rewards[:, columns] if label is None else np.where(rows.success[:, columns], 1.0, label),
         "next_obs": rows.next_observations,
         "terminated": rows.terminations,
         "ended": last,

@@ -17,10 +17,18 @@ from medley.training.intention_schedulers import IntentionScheduler
 
 
 class IntentionCollector(Collector):
-    def __init__(self, env: MultiTaskEnv, seed: int, scheduler: IntentionScheduler, by_success: bool) -> None:
-        """`by_success`: the scheduler judges by successes, since nobody learns from rewards."""
+    def __init__(
+        self,
+        env: MultiTaskEnv,
+        seed: int,
+        scheduler: IntentionScheduler,
+        by_success: bool,
+        label: float | None = None,
+    ) -> None:
+        """`by_success`: the scheduler judges by successes, since nobody learns from the env's rewards. With a `label`
+        replay gets 1 for success and the label for everything else in place of them."""
         super().__init__(env, seed)
-        self.scheduler, self.by_success = scheduler, by_success
+        self.scheduler, self.by_success, self.label = scheduler, by_success, label
         self._every = np.arange(env.num_envs)
         shape = (env.num_envs, len(env.intentions))
         self._returns, self._succeeded = np.zeros(shape), np.zeros(shape, dtype=np.bool_)
@@ -42,7 +50,8 @@ class IntentionCollector(Collector):
         self._histories = self.scheduler.histories() if ended.any() else []
         judged = info["successes"] if self.by_success else rewards
         switched = self.scheduler.advance(judged[:, 0].astype(np.float64), ended)
-        step.reward = rewards[None].astype(np.float32)
+        learnt = rewards if self.label is None else np.where(info["successes"], 1.0, self.label)
+        step.reward = learnt[None].astype(np.float32)
         step.intention, step.switched = wanted[None], switched[None]
         return step
 

@@ -141,7 +141,7 @@ def learn_together(learners: Sequence[Learner], updates: int) -> None:
         learner.note(own)
 
 
-def _seem_finite(tensors: Sequence[Tensor]) -> bool:
+def _seem_finite(tensors: list[Tensor]) -> bool:
     """A quick look: false where one is not finite, and perhaps where sums are beyond all bounds."""
     if tensors[0].is_cuda:  # one value read from the device
         return bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, float("inf")))).all())

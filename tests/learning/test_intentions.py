@@ -54,6 +54,7 @@ def test_demonstrations_are_copied(tmp_path: Path, demos: Path, agent: str) -> N
         ("sacx", 0.6, ["agent.scheduler.kind=uniform"]),
         ("sqil", 0.6, ["experiment.updates=2", "agent.rnd.weight=0.5"]),
         ("sacx", 0.8, ["agent.prior.share=0.5"]),  # with demonstrations, as RLPD
+        ("sparse", 0.6, ["agent.prior.share=0.5"]),
     ],
 )
 def test_all_others_learn(tmp_path: Path, demos: Path, agent: str, least: float, words: list[str]) -> None:

@@ -29,7 +29,7 @@ def parts(folder: Path, *words: str) -> Any:
     return build(load_config([*SMALL, *words, f"setup.save_dir={folder}"]))
 
 
-@pytest.mark.parametrize("agent", ["sacx", "vpace", "rce"])
+@pytest.mark.parametrize("agent", ["sacx", "vpace", "rce", "sparse"])
 def test_half_of_what_is_not_experts_comes_from_there(demos: Path, tmp_path: Path, agent: str) -> None:
     p = parts(tmp_path / "run", f"agent={agent}", f"agent.prior.path={demos}")
     recorded = Recorded.load(demos)
@@ -45,7 +45,10 @@ def test_half_of_what_is_not_experts_comes_from_there(demos: Path, tmp_path: Pat
     # a row that was recorded comes with what came of it, for every intention
     row = rows - 1
     where = int((known == batch.obs[0, row]).all(-1).nonzero()[0])
-    np.testing.assert_allclose(batch.reward[:, row], recorded.rewards[where], rtol=1e-6)
+    wanted = np.where(recorded.success[where], 1.0, -1.0) if agent == "sparse" else recorded.rewards[where]
+    np.testing.assert_allclose(batch.reward[:, row], wanted, rtol=1e-6)
+    if agent == "sparse":
+        assert set(batch.reward.flatten().tolist()) == {1.0, -1.0}
     p.learner.learn(2)
 
 

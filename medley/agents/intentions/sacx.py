@@ -14,16 +14,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from medley.agents.api import AgentKind, Batch, Metrics, Spaces, register_agent
 from medley.agents.intentions.batch import IntentionBatch, expert_rows
-from medley.agents.intentions.options import IntentionConfig, check
+from medley.agents.intentions.options import ExampleConfig, IntentionConfig
+from medley.agents.intentions.options import check as check_intentions
 from medley.agents.sac import ACTOR_TOO, SAC
+from medley.config.options import opt
+from medley.errors import ConfigError
 from medley.gradients.task_loss import Extras
 from medley.nn.squashed_gaussian import sample
+
+
+@dataclass
+class SACXConfig(ExampleConfig):
+    rewards: str = opt("env", "what is learnt from: env (its rewards) | success (1 for it, agent.label for all else)")
 
 
 class SACX(SAC):
@@ -151,4 +160,10 @@ class SACX(SAC):
         return {**super()._tensors(), "expert_weight": self.expert_weight}
 
 
-register_agent("sacx", AgentKind(IntentionConfig, SACX, check))
+def check(options: SACXConfig, intentions: int) -> None:
+    check_intentions(options, intentions)
+    if options.rewards not in ("env", "success"):
+        raise ConfigError(f"agent.rewards={options.rewards!r} does not exist: env or success.")
+
+
+register_agent("sacx", AgentKind(SACXConfig, SACX, check))
