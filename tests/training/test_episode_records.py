@@ -135,7 +135,7 @@ def _torn_after(step: int) -> Any:
 
         def write(self: Logger, row: dict[str, Any]) -> None:
             if row["step"] > step:
-                    self.files.files["episodes"].write(json.dumps(row)[:40])
+                self.files.files["episodes"].write(json.dumps(row)[:40])
                 self.files.files["episodes"].flush()
                 os.kill(os.getpid(), signal.SIGKILL)
             original(self, row)
