@@ -264,7 +264,7 @@ class Server:
         elif kind == PLACE:
             if words := guard.outside(place):
                 return words
-            self._hold("the arm was not reset")
+            guard.held, self._due = "the arm was not brought to its start", math.inf
             self.backend.place(place)
             self._sent = np.array(place)
             guard.begin(place, time.monotonic())
