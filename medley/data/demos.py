@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.progress import Progress
 from medley.config.load import GROUPS, load_config
 from medley.config.schema import Config
 from medley.data.examples import Array, Recorded
+from medley.data.minari_sets import check_name, read_minari, write_minari
 from medley.data.recording import SLOTS, default_file, describe, has_examples, has_script, made_up, record
 from medley.data.rollouts import Act, Wish
 from medley.envs.api import MultiTaskEnv
@@ -29,6 +31,8 @@ class Asked:
     examples: int = 200
     demos: int = 0
     source: str | None = None  # from=
+    minari_source: str | None = None  # from_minari=
+    minari: str | None = None
     tasks: list[str] = field(default_factory=list)
     out: Path | None = None
     noise: float = 0.1
@@ -55,6 +59,8 @@ _OWN: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "examples": ("examples", _count, "a number"),
     "demos": ("demos", _count, "a number"),
     "from": ("source", str, "a run folder"),
+    "from_minari": ("minari_source", str, "a folder or the name of a dataset"),
+    "minari": ("minari", str, "a name such as point/shown-v0"),
     "tasks": ("tasks", _names, "a list such as [main,reach]"),
     "out": ("out", Path, "a file"),
     "noise": ("noise", float, "a number"),
@@ -77,6 +83,12 @@ def read(words: Sequence[str]) -> Asked:
             asked.words.append(word)
         else:
             raise ConfigError(f"`medley demos` does not know {word!r}.{closest(key, [*_OWN, 'env'])}")
+    if asked.minari_source is not None:
+        if asked.source is not None or any(word.startswith("examples=") for word in words):
+            raise ConfigError("from_minari= brings demonstrations, neither examples= nor with from=.")
+        asked.examples, asked.demos = 0, asked.demos or sys.maxsize  # all there are
+    if asked.minari is not None and not asked.demos:
+        raise ConfigError("minari= writes demonstrations: set demos= to more than 0.")
     if not asked.examples and not asked.demos:
         raise ConfigError("nothing to record: set examples= or demos= to more than 0.")
     if not np.isfinite(asked.noise) or asked.noise < 0:
@@ -91,6 +103,8 @@ def demos(
     asked = read(words)
     config, policy = _config(asked, config_dirs)
     files = _files(asked, config)
+    if asked.minari is not None:
+        check_name(asked.minari)
     cfg = config.env
     if getattr(cfg, "goals", None) == "fixed":
         in_turn: dict[str, Any] = {"goals": "order"}  # so that none comes again before all have
@@ -106,7 +120,10 @@ def demos(
     wish = Wish(chosen, asked.examples, asked.demos, asked.history, asked.noise)
     env = kind.build(cfg, max(1, SLOTS // len(kind.tasks(cfg))), config.setup.seed, False)
     try:
-        made = _recorded(asked, config, env, policy, wish, say)
+        if asked.minari_source is not None:
+            made: tuple[Recorded | None, Recorded | None] = None, _from_minari(asked, config, env, chosen)
+        else:
+            made = _recorded(asked, config, env, policy, wish, say)
     finally:
         env.close()
     for recorded, path in zip(made, files, strict=True):
@@ -114,6 +131,8 @@ def demos(
             recorded.save(path)
             count = len(np.unique(recorded.episode_id))  # every example is in an episode of its own
             say(f"{count:,} {recorded.about.holds} in {path}")
+    if asked.minari is not None and made[1] is not None:
+        say(f"the same demonstrations as a Minari dataset in {write_minari(made[1], asked.minari)}")
     return [path for recorded, path in zip(made, files, strict=True) if recorded is not None]
 
 
@@ -170,6 +189,15 @@ def _recorded(
             rate = found.done[k] / found.tried[k]
             say(f"{names[k]:24} {found.done[k]} of {found.tried[k]} episodes succeeded ({rate:.1%})")
     return examples, demonstrations
+
+
+def _from_minari(asked: Asked, config: Config, env: MultiTaskEnv, chosen: Sequence[int]) -> Recorded:
+    assert asked.minari_source is not None
+    about = describe(config.env, env, config.setup.seed, "")
+    wide: Any = env.single_observation_space.shape
+    frames = getattr(config.env, "frame_stack", 1)  # files may hold single ones, which training stacks
+    sizes = [wide[0], *([wide[0] // frames] if wide[0] % frames == 0 else [])]
+    return read_minari(asked.minari_source, about, sizes, chosen, asked.demos)
 
 
 def _known(policy: Any, env: MultiTaskEnv, names: Sequence[str]) -> list[int]:
