@@ -19,6 +19,7 @@ from medley.envs import build, env_kind
 from medley.envs.adroit.config import AdroitConfig, adroit_intentions
 from medley.envs.gl import how_to_draw, prepare_gl
 from medley.errors import ConfigError, MedleyError
+from tests.faults.test_pixels import assert_survives
 
 if importlib.util.find_spec("gymnasium_robotics") is None:
     pytest.skip("needs medley[adroit]", allow_module_level=True)
@@ -162,7 +163,17 @@ def test_broken_physics_cuts_an_episode_off() -> None:
         env.step(np.full((2, 28), np.nan, np.float32))
 
 
-# Judged anew from observations alone; whether the ball is off the table does not follow from them.
+def ball_heights(obs: Any) -> Any:
+    """From the joints and what lies between palm and ball."""
+    one, heights = Hand("relocate"), []
+    for row in obs:
+        one.data.qpos[:30] = row[:30]
+        mujoco.mj_kinematics(one.model, one.data)
+        heights.append(one.scene.palm[2] - row[32])
+    return np.array(heights)
+
+
+# Judged anew, from observations alone.
 TESTS = {
     "door": [
         lambda o: o[:, 28] >= 1.35,
@@ -177,18 +188,19 @@ TESTS = {
     "relocate": [
         lambda o: np.linalg.norm(o[:, 36:39], axis=1) < 0.1,
         lambda o: np.linalg.norm(o[:, 30:33], axis=1) < 0.045,
-        lambda o: np.linalg.norm(o[:, 30:33], axis=1) < 0.07,
+        lambda o: ball_heights(o) > 0.05 - 1e-3,  # joints are seen one physics step later than places
     ],
 }
 
 
 @every_scene
-def test_examples_pass_their_own_tests(scene: str, tmp_path: Path) -> None:
-    (file,) = demos([f"env=adroit-{scene}", "examples=9", f"out={tmp_path / 'made'}"])
+@pytest.mark.parametrize("count", [9, pytest.param(200, marks=pytest.mark.long)])
+def test_examples_pass_their_own_tests(scene: str, count: int, tmp_path: Path) -> None:
+    (file,) = demos([f"env=adroit-{scene}", f"examples={count}", f"out={tmp_path / 'made'}"])
     made = Recorded.load(file, env=f"adroit-{scene}")
     for k, test in enumerate(TESTS[scene]):
         rows = made.of_task(k).observations
-        assert rows.shape == (9, SCENES[scene][0])
+        assert rows.shape == (count, SCENES[scene][0])
         assert test(rows).mean() >= 0.99
         assert rows.std(axis=0).max() > 0.05
     env = make(scene)
@@ -221,18 +233,25 @@ def test_bad_options_and_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> N
         build(cfg, 1, 0)
 
 
+SMALL = [
+    *("env=adroit-relocate", "env.slots_per_task=2", "env.horizon=50", "agent=vpace", "agent.expert.examples=9"),
+    *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "agent.scheduler.period=10"),
+    *("setup.threads=1", "setup.device=cpu", "replay_buffer.batch_size=24", "replay_buffer.capacity=500"),
+    *("experiment.num_train_steps=300", "experiment.init_steps=100", "experiment.eval_freq=150"),
+    *("experiment.num_eval_episodes=1", "experiment.save_video=false", "logger.use_tb=false"),
+]
+
+
 def test_a_short_training(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    words = [
-        *("env=adroit-relocate", "env.slots_per_task=2", "env.horizon=50", "agent=vpace", "agent.expert.examples=9"),
-        *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "agent.scheduler.period=10"),
-        *("setup.device=cpu", "replay_buffer.batch_size=24", "replay_buffer.capacity=500"),
-        *("experiment.num_train_steps=300", "experiment.init_steps=100", "experiment.eval_freq=150"),
-        *("experiment.num_eval_episodes=1", "experiment.save_video=false", "logger.use_tb=false"),
-    ]
-    assert main(["train", *words, f"setup.save_dir={run}"]) == 0
-    lines = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
+    assert main(["train", *SMALL, f"setup.save_dir={tmp_path / 'run'}"]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "run" / "train.log").read_text().splitlines()]
     assert all(np.isfinite(lines[-1][f"success_env_index_{k}"]) for k in range(3))
+
+
+@pytest.mark.long
+def test_a_killed_training_goes_on_exactly(tmp_path: Path) -> None:
+    words = [*SMALL, "env.horizon=37", "experiment.save_freq=60", "logger.console=lines"]  # saved amid episodes
+    assert_survives(tmp_path, ["train", *words], kill_at=120, stop_at=180)
 
 
 def test_picture() -> None:
