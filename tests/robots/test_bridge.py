@@ -567,6 +567,17 @@ def test_polymetis_behind_the_bridge(franka: PolymetisArm) -> None:
 # ---- the simulated arm behind it, in a process of its own
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()
+
+
 class Process:
     """`bridge_server.py --simulated`, as somebody would start it."""
 
@@ -581,6 +592,7 @@ class Process:
             f"127.0.0.1:{port}",
         ]
         self.process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
+        STARTED.append(self.process)
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
 
@@ -625,7 +637,8 @@ def train(folder: Path, port: int, *more: str) -> subprocess.Popen[str]:
         f"env.bridge_address=127.0.0.1:{port}",
     ]
     command = [sys.executable, "-m", "medley", "train", *words, "logger.console=lines", *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    STARTED.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    return STARTED[-1]
 
 
 def where(folder: Path) -> Path:
