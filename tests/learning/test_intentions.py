@@ -52,7 +52,7 @@ def test_demonstrations_are_copied(tmp_path: Path, demos: Path, agent: str) -> N
         ("dac", 0.6, ["agent.discriminator.sees_actions=true"]),
         ("lfgp", 0.6, ["agent.discriminator.sees_actions=true", "agent.reward_scale=0.1", "agent.expert.share=0.5"]),
         ("sacx", 0.6, ["agent.scheduler.kind=uniform"]),
-        ("sqil", 0.6, ["experiment.updates=2", "agent.rnd.weight=0.5"]),
+        ("sqil", 0.6, ["experiment.updates=2", "agent.rnd.weight=0.02"]),
         ("sacx", 0.8, ["agent.prior.share=0.5"]),  # with demonstrations, as RLPD
         ("sparse", 0.6, ["agent.prior.share=0.5"]),
     ],
