@@ -46,7 +46,7 @@ def _intentions(config: Config) -> list[str]:
     if not found:
         raise ConfigError(
             f"agent={config.agent.name} wants several things of one world, and {config.env.name} has no such: take "
-            "env=point-aux, metaworld-aux, panda-reach or panda-reach-multitask."
+            "env=point-aux, metaworld-aux, adroit-door, panda-reach or panda-reach-multitask."
         )
     return found
 
