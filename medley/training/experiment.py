@@ -75,7 +75,6 @@ class Experiment:
         resumed = self.restore(step)
         self.console = self._open_console()
         self.logger = self._open_logger(self.console, resumed)
-        self.rows.flush(self.logger.write_episode)  # of episodes that ended just before the checkpoint
         drawn = self.parts.env.renderer
         self._note_status("running", **({"renderer": drawn} if drawn else {}))
         self._clock = self._saved_at = self._logged_at = time.monotonic()

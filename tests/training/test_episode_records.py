@@ -172,6 +172,16 @@ def test_killed_and_resumed_has_the_same_lines(tmp_path: Path, more: list[str], 
     harness.assert_same_run(tmp_path / "a", tmp_path / "b", harness.replay_samples)
 
 
+def test_lines_of_an_evaluation_beside_training_come_when_the_next_begins(tmp_path: Path) -> None:
+    rows = _train(tmp_path, [*AUX, *BACKGROUND, "experiment.eval_freq=24"])
+    places = [(row["kind"], row["step"]) for row in rows]
+    after, final = places.index(("train", 48)) + 1, len(rows) - 6
+    assert places[after : after + 6] == [("eval", 24)] * 6
+    assert places[:after] == [("train", step) for step in (12, 24, 36, 48)]
+    assert places[final - 6 :] == [("eval", 48)] * 6 + [("eval", 72)] * 6
+    assert [row["model_step"] for row in rows if row["kind"] == "train"] == [10, 22, 34, 46, 58, 70]  # a chunk behind
+
+
 class Killed(Exception):
     pass
 
