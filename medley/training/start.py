@@ -15,6 +15,7 @@ from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build_together, prepare_device
 from medley.training.build_intentions import check_recordings
 from medley.training.checkpoints import Checkpoints, load_agent
+from medley.training.eval_acting import check_eval_acting
 from medley.training.experiment import Experiment
 from medley.training.loop import train_together
 from medley.training.run import Run, changed_options, config_name, default_path, describe_machine
@@ -35,6 +36,7 @@ def train_seeds(
     """The same for several runs at once that differ in their seeds alone."""
     check_pictures(configs[0])  # what cannot work is refused before anything is touched
     check_recordings(configs[0])
+    check_eval_acting(configs[0])
     prepare_device(configs[0])
     runs = [Run(default_path(config)) for config in configs]
     for config, run in zip(configs, runs, strict=True):
