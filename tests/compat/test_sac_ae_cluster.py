@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +38,20 @@ echo '{"status": "finished"}' > "$folder/run.json"
 """
 
 
+@cache
 def _without_slurm() -> str:
-    """A PATH with everything but sbatch."""
-    return os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not Path(p, "sbatch").exists())
+    """A PATH with everything but sbatch: folders where there is one are copied as links."""
+    found = []
+    for folder in os.environ["PATH"].split(os.pathsep):
+        if Path(folder, "sbatch").exists():
+            links = Path(tempfile.mkdtemp(prefix="without-slurm-"))
+            atexit.register(shutil.rmtree, links, ignore_errors=True)
+            for program in Path(folder).iterdir():
+                if program.name != "sbatch":
+                    (links / program.name).symlink_to(program)
+            folder = str(links)
+        found.append(folder)
+    return os.pathsep.join(found)
 
 
 def _script(path: Path, text: str) -> Path:
