@@ -37,6 +37,22 @@ All runs are checked before the first starts. Finished runs are not repeated, an
 stopped. A run that fails does not stop the others; the exit code is then 1.
 """
 
+LAUNCH = """\
+on=local                         this machine (the default), slurm or ray
+jobs=2                           on this machine: runs at once
+seeds=10                         seeds 1 to 10; seeds=4,7 exactly these
+agent=state_sac,care env=a,b     every combination of values between commas is a run, times the seeds
+retries=2                        how often a run that failed is started again, from its checkpoint
+resources.gpus=1 .cpus=10 .memory=64G .time=24:00:00 .partition= .account=
+resources.per_job=5              runs side by side in one job, on one GPU; on Ray also resources.gpus=0.2
+resources.array=20               jobs of Slurm's array at once
+resources.container="apptainer exec --nv medley.sif"      goes before Python
+resources.before="module load cuda"                       a line of shell that comes first
+
+The same command again skips what is finished, leaves alone what is under way and goes on with what is not. Every run's
+folder has run.sh, id, stdout and stderr beside what every run has. `medley status RUNS` says how far they are.
+"""
+
 DEMOS = """\
 env=metaworld-aux env.task=push  where to record; with from=RUN the run's own env
 examples=200                     states of success to record, for every task
@@ -127,6 +143,22 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--fresh", action="store_true", help="start all runs anew; earlier ones are kept aside")
     p.add_argument("--out", help="folder for the report; default: the folder that holds all runs")
     p.set_defaults(verb=_compare)
+
+    p = verbs.add_parser(
+        "launch",
+        help="start a sweep of runs on this machine, on Slurm or on Ray",
+        epilog=LAUNCH,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("options", nargs="*", help="on=slurm seeds=10, resources.*, and options of the runs as for train")
+    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.add_argument("--dry-run", action="store_true", help="check everything and list the runs, but start nothing")
+    p.set_defaults(verb=_launch)
+
+    p = verbs.add_parser("status", help="where the runs of a sweep are")
+    p.add_argument("folders", nargs="+", help="run folders, or folders of them")
+    p.add_argument("--json", action="store_true", help="one JSON object per run")
+    p.set_defaults(verb=_status)
 
     p = verbs.add_parser("resume", help="go on with a run that was stopped or killed")
     p.add_argument("run", help="run folder")
@@ -250,6 +282,27 @@ def _compare(a: argparse.Namespace) -> int:
         carry_out.describe(planned)
         return 0
     return carry_out.carry_out(planned, a.fresh, Path(a.out) if a.out else None)
+
+
+def _launch(a: argparse.Namespace) -> int:
+    from medley.scale.launch import launch
+
+    return launch(a.options, a.config_dir, a.dry_run)
+
+
+def _status(a: argparse.Namespace) -> int:
+    import dataclasses
+    import json
+
+    from medley.scale.status import standings, table
+
+    rows = standings(a.folders)
+    if a.json:
+        for row in rows:
+            print(json.dumps({**dataclasses.asdict(row), "folder": str(row.folder)}))
+    else:
+        print(table(rows))
+    return 0
 
 
 def _resume(a: argparse.Namespace) -> int:

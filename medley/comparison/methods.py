@@ -64,7 +64,7 @@ def read(words: Sequence[str]) -> Request:
     for word in shared:
         if len(expand_sweeps([word])) > 1:
             raise ConfigError(f"{word}: all methods share one value; what differs between them stands in agents=.")
-    return Request(_methods(own["agents"]), _seeds(own["seeds"]), tuple(shared))
+    return Request(_methods(own["agents"]), seeds_of(own["seeds"]), tuple(shared))
 
 
 def _methods(text: str) -> tuple[Method, ...]:
@@ -96,7 +96,7 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def seeds_of(text: str) -> tuple[int, ...]:
     """`3` stands for 1, 2, 3; with a comma, exactly these."""
     inner = text.strip("[]")
     try:

@@ -65,7 +65,7 @@ def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool) -> 
     config = copy.deepcopy(like)  # nothing else follows from the seed, and composing takes a while
     config.setup.seed = seed
     path = folder / f"seed_{seed}"
-    return Planned(label, config, path, "new" if fresh else _standing(config, Run(path)))
+    return Planned(label, config, path, "new" if fresh else standing_of(config, Run(path)))
 
 
 def _ordered(planned: Sequence[Sequence[Planned]]) -> list[Planned]:
@@ -88,7 +88,8 @@ def _check_folders(labels: Sequence[str], folders: Sequence[Path]) -> None:
         seen[folder] = label
 
 
-def _standing(config: Config, run: Run) -> str:
+def standing_of(config: Config, run: Run) -> str:
+    """new | unfinished | finished; refuses a folder that holds another run."""
     if not run.exists():
         return "new"
     saved = run.config()

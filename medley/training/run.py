@@ -50,6 +50,8 @@ HARMLESS = (
     "setup.debug",
 )
 
+LOOKS = 4  # at a lock that somebody holds, before it is believed
+
 
 class Run:
     """The folder of one run, held by one process at a time."""
@@ -99,10 +101,26 @@ class Run:
             self._lock = (self.path / ".lock").open("w")
         except OSError as e:
             raise MedleyError(f"the run folder {self.path} cannot be written: {e.strerror}.") from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise MedleyError(f"another process is working in {self.path}.") from None
+        for attempt in range(LOOKS, -1, -1):
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError:
+                if not attempt:
+                    raise MedleyError(f"another process is working in {self.path}.") from None
+                time.sleep(0.05)  # it may only be looking whether somebody is
+
+    def is_busy(self) -> bool:
+        """Whether a process is at work in there, on this machine or on one that shares the disk."""
+        lock = self.path / ".lock"
+        if not lock.exists():
+            return False
+        with lock.open("r+") as f:
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
 
     def unlock(self) -> None:
         if self._lock is not None:

@@ -1,0 +1,95 @@
+"""`medley status`: where the runs of a sweep are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medley.errors import ConfigError, DamagedError
+from medley.scale.folder import noted
+from medley.training.run import Run
+
+
+@dataclass(frozen=True)
+class Standing:
+    folder: Path
+    state: str  # finished | running | queued | stopped | failed | lost
+    step: int
+    of: int
+    minutes: float
+    job: str
+    says: str  # the last error, where there is one
+
+    @property
+    def share(self) -> float:
+        return self.step / self.of if self.of else 0.0
+
+
+def standings(places: Sequence[str | Path]) -> list[Standing]:
+    """Of every run in these folders."""
+    found = sorted({folder for place in places for folder in _runs(Path(place))})
+    if not found:
+        raise ConfigError(f"no runs in {', '.join(map(str, places))}.")
+    return [_standing(folder) for folder in found]
+
+
+def _runs(place: Path) -> Iterable[Path]:
+    if not place.is_dir():
+        raise ConfigError(f"{place} is not a folder.")
+    for name in ("config.yaml", "run.sh"):
+        for path in place.rglob(name):
+            if "submitit" not in path.parts:
+                yield path.parent
+
+
+def _standing(folder: Path) -> Standing:
+    run, told = Run(folder), noted(folder)
+    try:
+        info = run.info()
+    except DamagedError:
+        info = {}
+    of = run.config().experiment.num_train_steps if run.exists() else 0
+    state = str(info.get("status", "queued"))
+    if state != "finished":
+        if run.is_busy():
+            state = "running"
+        elif told.get("error"):
+            state = "failed"
+        elif state == "running":
+            state = "lost"  # its process is gone, and did not say so
+    error = str(told.get("error") or "") if state == "failed" else ""
+    step, minutes = int(info.get("step", 0)), float(info.get("minutes", 0.0))
+    if state == "running":
+        step, minutes = _newest(folder, step), minutes
+    return Standing(folder, state, step, of, minutes, str(told.get("id", "")), error)
+
+
+def _newest(folder: Path, step: int) -> int:
+    """The newest checkpoint of a run that is under way: its run.json is from its start."""
+    steps = [int(p.name) for p in (folder / "checkpoints").glob("*") if p.name.isdigit()]
+    return max([step, *steps])
+
+
+def table(rows: Sequence[Standing]) -> str:
+    common = Path(*_common([row.folder.parts for row in rows])) if len(rows) > 1 else rows[0].folder.parent
+    lines = [f"{common}", f"{'run':40} {'state':9} {'step':>22} {'':>5}  job"]
+    for row in rows:
+        name = str(row.folder.relative_to(common)) or "."
+        done = f"{row.step:,} of {row.of:,}" if row.of else ""
+        lines.append(f"{name[-40:]:40} {row.state:9} {done:>22} {row.share:>5.0%}  {row.job[:20]}")
+        if row.says:
+            lines.append(f"    {row.says}")
+    counts = {state: sum(row.state == state for row in rows) for state in dict.fromkeys(row.state for row in rows)}
+    lines.append(", ".join(f"{n} {state}" for state, n in counts.items()) + time.strftime(" at %H:%M:%S"))
+    return "\n".join(lines)
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> list[str]:
+    shared = []
+    for parts in zip(*paths, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return shared

@@ -1,0 +1,140 @@
+"""Sweeps on this machine: what is started, skipped, started again, and given up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medley.cli import main
+from medley.errors import ConfigError
+from medley.scale.status import standings, table
+from medley.scale.sweep import plan, read
+from tests.faults.harness import assert_same_run
+
+TINY = [
+    *("env=point", "agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "replay_buffer.batch_size=18"),
+    *("replay_buffer.capacity=400", "experiment.num_train_steps=200", "experiment.init_steps=20", "setup.threads=1"),
+    *("experiment.eval_freq=100", "experiment.save_freq=40", "experiment.num_eval_episodes=1", "setup.device=cpu"),
+    *("experiment.save_video=false", "logger.use_tb=false"),
+]
+NAMED = [*TINY, "setup.id=tiny"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_sweep_is_every_combination(here: Path) -> None:
+    request = read([*TINY, "seeds=3", "agent=state_sac,care", "on=slurm", "resources.gpus=1", "resources.time=2:00:00"])
+    jobs = plan(request)
+    assert len(jobs) == 6
+    assert {job.folder.parent.parent.name for job in jobs} == {"point"}
+    assert {job.folder.name for job in jobs} == {"seed_1", "seed_2", "seed_3"}
+    assert all(job.standing == "new" for job in jobs)
+    assert (request.on, request.resources.gpus, request.resources.time) == ("slurm", 1.0, "2:00:00")
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("on=slrum", "Did you mean 'slurm'"),
+        ("resources.gpu=1", "Did you mean 'gpus'"),
+        ("resources.cpus=many", "should be a number"),
+        ("jobs=0", "whole number"),
+        ("setup.seed=3", "seeds= says which"),
+        ("sedes=3", "Did you mean 'seeds'"),
+        ("experiment.num_train_stesp=3", "num_train_steps"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_anything_starts(here: Path, word: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        plan(read([*TINY, word]))
+    assert not (here / "runs").exists()
+
+
+def test_launched_runs_are_those_of_medley_train(here: Path, capsys: Any) -> None:
+    assert main(["launch", "jobs=2", "seeds=2", *NAMED]) == 0
+    assert "2 finished" in capsys.readouterr().out
+    runs = here / "runs" / "point" / "tiny"
+    for seed in (1, 2):
+        run = runs / f"seed_{seed}"
+        assert {"id", "stdout", "stderr", "run.sh", "train.log", "eval.log", "report.html"} <= {
+            p.name for p in run.iterdir()
+        }
+        assert "| eval | S: 200 |" in (run / "stdout").read_text()
+    assert main(["train", *NAMED, f"setup.save_dir={here / 'alone'}"]) == 0
+    assert_same_run(runs / "seed_1", here / "alone")
+    capsys.readouterr()
+    assert main(["launch", "seeds=3", *NAMED, "--dry-run"]) == 0
+    assert "2 finished, 1 to do" in capsys.readouterr().out
+    rows = standings([here / "runs"])
+    assert [row.state for row in rows] == ["finished", "finished"]
+    assert main(["status", str(here / "runs")]) == 0
+    assert "200 of 200" in capsys.readouterr().out
+
+
+def test_a_run_that_fails_is_tried_again_and_then_reported(here: Path, capsys: Any) -> None:
+    words = ["launch", "retries=1", *NAMED]
+    assert main([*words, "--dry-run"]) == 0
+    folder = here / "runs" / "point" / "tiny" / "seed_1"
+    broken = ["resources.before=echo trying >&2; [ -e gone ] || { echo no such disk >&2; exit 3; }"]
+    assert main([*words, *broken]) == 1
+    said = capsys.readouterr().out
+    assert "failed 2 times" in said
+    assert "no such disk" in said
+    assert (folder / "stderr").read_text().count("trying") == 2
+    assert standings([here / "runs"])[0].state == "failed"
+    assert "no such disk" in table(standings([here / "runs"]))
+    (here / "gone").touch()  # mended
+    assert main([*words, *broken]) == 0
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "medley", "launch", *words], stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, f"{path} never came"
+        time.sleep(0.02)
+
+
+def test_a_killed_launcher_loses_nothing(here: Path) -> None:
+    """Its run goes on; the same command waits for it and does the rest."""
+    words = [*NAMED, "experiment.num_train_steps=1200", "seeds=2"]
+    first = start(*words)
+    folder = here / "runs" / "point" / "tiny"
+    wait_for(folder / "seed_1" / "checkpoints" / "80")
+    first.kill()
+    first.wait()
+    child = int((folder / "seed_1" / "id").read_text())
+    os.kill(child, 0)  # still there
+    again = start(*words)
+    assert again.communicate(timeout=120)[0].count("finished") >= 2
+    assert again.returncode == 0
+    assert (folder / "seed_1" / "stdout").read_text().count("Run folder:") == 1
+
+
+def test_asked_to_stop_runs_save_themselves(here: Path) -> None:
+    words = [*NAMED, "experiment.num_train_steps=5000"]
+    first = start(*words)
+    folder = here / "runs" / "point" / "tiny" / "seed_1"
+    wait_for(folder / "checkpoints" / "80")
+    first.send_signal(signal.SIGINT)
+    assert "1 stopped" in first.communicate(timeout=60)[0]
+    assert first.returncode == 130
+    assert json.loads((folder / "run.json").read_text())["status"] == "stopped"
+    (row,) = standings([folder])
+    assert (row.state, row.of) == ("stopped", 5000)
