@@ -1,11 +1,12 @@
 """A sweep on Slurm, through submitit: a job array whose jobs save themselves and go back into the queue.
 
 Before the time limit Slurm sends a signal; submitit then asks the job for a checkpoint (`SlurmJob.checkpoint`) and
-requeues it. Whoever is preempted hears SIGTERM, saves itself, and is requeued by Slurm.
+requeues it. Whoever is preempted hears SIGTERM, saves itself and asks to be requeued.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -25,6 +26,8 @@ ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "REQUEUED", "REQUEUE_HOLD", "SUSPE
 class SlurmJob(Worker):
     def __call__(self) -> dict[str, str]:
         ends = super().__call__()
+        if "stopped" in ends.values() and not self._stopping:
+            _requeue()
         if "failed" in ends.values():
             failed = [folder for folder, end in ends.items() if end == "failed"]
             raise MedleyError("; ".join(f"{folder}: {noted(Path(folder)).get('error')}" for folder in failed))
@@ -36,6 +39,14 @@ class SlurmJob(Worker):
 
         self.stop(wait=GRACE)
         return DelayedSubmission(SlurmJob(self.folders, self.retries, self.engine))
+
+
+def _requeue() -> None:
+    """Runs were told to stop by Slurm itself. A job that is preempted is still RUNNING, and would count as completed if
+    it ended now; one that was cancelled is not to come back."""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if state(job) == "RUNNING":
+        subprocess.run(["scontrol", "requeue", job], check=False)
 
 
 def submit(folders: list[Path], request: Request, say: Callable[[str], None]) -> int:
@@ -82,7 +93,7 @@ def _parameters(request: Request) -> dict[str, Any]:
         "account": r.account or None,
         "gres": f"gpu:{int(r.gpus)}" if r.gpus >= 1 else None,
         "setup": [r.before] if r.before else None,
-        "additional_parameters": {"requeue": True, "open_mode": "append"},
+        "additional_parameters": {"requeue": True},
     }
     return {key: value for key, value in asked.items() if value is not None}
 
