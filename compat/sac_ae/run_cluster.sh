@@ -9,6 +9,7 @@
 #   JOBS=2              without Slurm: how many seeds at once; default: 1
 #   RUNS=./runs         where the folders are
 #   PYTHON=python3      which Python
+#   SLURM="--mem=8G"    with Slurm: what a job asks for instead of one GPU, 10 cores, 64 GB and three days
 set -euo pipefail
 if [ $# -lt 2 ] || [[ $1 == -* ]] || [[ $2 == -* ]]; then
   sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
@@ -42,7 +43,9 @@ HYPER=(
   --save_tb
   --save_video
 )
-SLURM=(--nodes=1 --ntasks=1 --cpus-per-task=10 --gres=gpu:1 --mem=64G --time=72:00:00 --requeue)
+# Two minutes before the time limit, and when it is preempted, a run saves itself and goes back into the queue.
+read -ra ASKED <<<"${SLURM:---cpus-per-task=10 --gres=gpu:1 --mem=64G --time=72:00:00}"
+JOB=(--nodes=1 --ntasks=1 "${ASKED[@]}" --requeue --signal=B:TERM@120)
 
 # ---- how it is started
 
@@ -62,8 +65,18 @@ write_scripts() { # FOLDER SEED MORE...
   {
     echo '#!/usr/bin/env bash'
     printf '#SBATCH %s\n' "--job-name=${DOMAIN}_${TASK}_${CONFIG}_$seed" "--output=\"$folder/stdout\"" \
-      "--error=\"$folder/stderr\"" --open-mode=append "${SLURM[@]}"
-    printf 'exec bash %q\n' "$folder/run.sh"
+      "--error=\"$folder/stderr\"" --open-mode=append "${JOB[@]}"
+    printf 'srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" bash %q &\n' "$folder/run.sh"
+    cat <<'END'
+run=$!
+trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM # to what srun has started
+while wait $run; code=$?; kill -0 $run 2>/dev/null; do :; done # a signal ends `wait`, not the run
+# Whoever was asked to stop by Slurm is still RUNNING there, unless somebody cancelled the job.
+if [ $code = 130 ] && [ "$(squeue -h -j "$SLURM_JOB_ID" -o %T)" = RUNNING ]; then
+  scontrol requeue "$SLURM_JOB_ID"
+fi
+exit $code
+END
   } >"$folder/run.slrm"
   chmod +x "$folder/run.sh"
 }
@@ -85,6 +98,10 @@ for seed in $SEEDS; do
   folder=$(cd "$folder" && pwd)
   if is_finished "$folder"; then
     echo "$folder: finished"
+    continue
+  fi
+  if command -v squeue >/dev/null && [ -s "$folder/id" ] && [ -n "$(squeue -h -j "$(cat "$folder/id")" 2>/dev/null)" ]; then
+    echo "$folder: job $(cat "$folder/id") is in the queue already"
     continue
   fi
   write_scripts "$folder" "$seed" "$@"
