@@ -1,0 +1,54 @@
+"""A sweep on a real Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medley.cli import main
+from medley.scale.folder import noted
+from tests.faults.harness import assert_same_run
+from tests.scale.test_sweep import NAMED
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
+
+
+@pytest.fixture
+def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    import ray
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parents[2])}},
+    )
+    yield ray
+    ray.shutdown()
+
+
+def test_a_sweep(ray: Any, tmp_path: Path, capsys: Any) -> None:
+    """Four runs, two to a task; one of them fails whatever is done."""
+    words = ["launch", "on=ray", "seeds=4", "resources.per_job=2", "retries=1", *NAMED]
+    broken = [
+        "resources.before=[ -e mended ] || { [ $(basename $(dirname $0)) != seed_3 ] || { echo bad >&2; exit 3; }; }"
+    ]
+    assert main([*words, *broken]) == 1
+    said = capsys.readouterr().out
+    assert "3 finished, 1 failed" in said
+    assert "seed_3: failed 2 times, the last time: bad" in said
+    runs = tmp_path / "runs" / "point" / "tiny"
+    assert noted(runs / "seed_1")["engine"] == "ray"
+    (tmp_path / "mended").touch()
+    assert main([*words, *broken]) == 0
+    assert "3 finished, 1 to do" in capsys.readouterr().out
+    assert main(["train", *NAMED, "setup.seed=3", f"setup.save_dir={tmp_path / 'alone'}"]) == 0
+    assert_same_run(runs / "seed_3", tmp_path / "alone")
