@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from medley.errors import MedleyError
+from medley.errors import ConfigError, MedleyError
 from medley.scale.folder import note, noted
 from medley.scale.launch import packs
 from medley.scale.sweep import Request
@@ -51,8 +51,10 @@ def _requeue() -> None:
 
 def submit(folders: list[Path], request: Request, say: Callable[[str], None]) -> int:
     """One array for all runs that are not in the queue already; does not wait for them."""
-    import submitit
-
+    try:
+        import submitit
+    except ImportError:
+        raise MedleyError("on=slurm needs submitit: pip install 'medley[slurm]'.") from None
     if shutil.which("sbatch") is None:
         raise MedleyError(
             "on=slurm needs Slurm's commands (sbatch, squeue) on this machine; there is on=local, on=ray."
@@ -87,25 +89,25 @@ def _parameters(request: Request) -> dict[str, Any]:
         "nodes": 1,
         "signal_delay_s": GRACE,
         "array_parallelism": r.array or 256,
-        "time": _minutes(r.time) if r.time else None,
+        "time": minutes(r.time) if r.time else None,
         "mem": r.memory or None,
         "partition": r.partition or None,
         "account": r.account or None,
         "gres": f"gpu:{int(r.gpus)}" if r.gpus >= 1 else None,
-        "setup": [r.before] if r.before else None,
         "additional_parameters": {"requeue": True},
     }
     return {key: value for key, value in asked.items() if value is not None}
 
 
-def _minutes(text: str) -> int:
+def minutes(text: str) -> int:
     """`24:00:00`, `1-12:00:00` or plain minutes."""
-    days, _, rest = text.rpartition("-")
-    parts = [int(part) for part in rest.split(":")]
-    if len(parts) == 1:
-        return parts[0] + 1440 * int(days or 0)
-    hours, minutes = parts[:2]
-    return 1440 * int(days or 0) + 60 * hours + minutes + (1 if len(parts) > 2 and parts[2] else 0)
+    before, _, rest = text.rpartition("-")
+    try:
+        days, *parts = (int(part) for part in (before or "0", *rest.split(":")))
+    except ValueError:
+        raise ConfigError(f"resources.time={text}: that should be like 24:00:00, 1-12:00:00 or minutes.") from None
+    hours, whole, seconds = (0, *parts, 0) if len(parts) == 1 else (*parts, 0)[:3]
+    return 1440 * days + 60 * hours + whole + (seconds > 0)
 
 
 def state(job: str) -> str:

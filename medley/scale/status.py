@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from medley.errors import ConfigError, DamagedError
 from medley.scale.folder import noted
+from medley.training.checkpoints import Checkpoints
 from medley.training.run import Run
 
 
@@ -60,23 +62,16 @@ def _standing(folder: Path) -> Standing:
         elif state == "running":
             state = "lost"  # its process is gone, and did not say so
     error = str(told.get("error") or "") if state == "failed" else ""
-    step, minutes = int(info.get("step", 0)), float(info.get("minutes", 0.0))
-    if state == "running":
-        step, minutes = _newest(folder, step), minutes
-    return Standing(folder, state, step, of, minutes, str(told.get("id", "")), error)
-
-
-def _newest(folder: Path, step: int) -> int:
-    """The newest checkpoint of a run that is under way: its run.json is from its start."""
-    steps = [int(p.name) for p in (folder / "checkpoints").glob("*") if p.name.isdigit()]
-    return max([step, *steps])
+    # Of a run that is under way run.json is from its start, and the newest checkpoint says more.
+    step = max([int(info.get("step", 0)), *Checkpoints(folder, 1).steps()])
+    return Standing(folder, state, step, of, float(info.get("minutes", 0.0)), str(told.get("id", "")), error)
 
 
 def table(rows: Sequence[Standing]) -> str:
-    common = Path(*_common([row.folder.parts for row in rows])) if len(rows) > 1 else rows[0].folder.parent
+    common = Path(os.path.commonpath([row.folder.parent for row in rows]))
     lines = [f"{common}", f"{'run':40} {'state':9} {'step':>22} {'':>5}  job"]
     for row in rows:
-        name = str(row.folder.relative_to(common)) or "."
+        name = str(row.folder.relative_to(common))
         done = f"{row.step:,} of {row.of:,}" if row.of else ""
         lines.append(f"{name[-40:]:40} {row.state:9} {done:>22} {row.share:>5.0%}  {row.job[:20]}")
         if row.says:
@@ -84,12 +79,3 @@ def table(rows: Sequence[Standing]) -> str:
     counts = {state: sum(row.state == state for row in rows) for state in dict.fromkeys(row.state for row in rows)}
     lines.append(", ".join(f"{n} {state}" for state, n in counts.items()) + time.strftime(" at %H:%M:%S"))
     return "\n".join(lines)
-
-
-def _common(paths: Sequence[tuple[str, ...]]) -> list[str]:
-    shared = []
-    for parts in zip(*paths, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared.append(parts[0])
-    return shared

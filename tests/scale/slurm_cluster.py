@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
@@ -86,6 +87,13 @@ class Cluster:
             if reason == "BeginTime":
                 self.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
 
+    def finish(self, over: Callable[[], bool]) -> None:
+        def look() -> bool:
+            self.start_now()
+            return over()
+
+        wait_until(look, "they do not end", 600)
+
     def __exit__(self, *error: object) -> None:
         self.ask("scancel", "--state=RUNNING", "--signal=KILL", "--full", "-u", "root")
         self.ask("scancel", "-u", "root")
@@ -119,3 +127,34 @@ def _free_ports(count: int) -> list[int]:
     for s in held:
         s.close()
     return ports
+
+
+def wait_until(true: Callable[[], object], what: str, seconds: float = 240) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, what
+        time.sleep(0.1)
+
+
+def steps(run: Path) -> int:
+    return max((int(p.name) for p in (run / "checkpoints").glob("*") if p.name.isdigit()), default=0)
+
+
+def preempt_and_cancel(cluster: Cluster, first: Path, second: Path) -> None:
+    """Somebody more important needs the whole node for a moment; and once the second is back, it is cancelled."""
+
+    def said(run: Path, what: str) -> int:
+        return (run / "stdout").read_text().count(what)
+
+    def back() -> bool:
+        cluster.start_now()
+        return said(second, "Going on from step") == 1
+
+    wait_until(lambda: steps(first) >= 40 and steps(second) >= 40, "they did not start")
+    cluster.ask("sbatch", "-p", "high", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1")
+    wait_until(lambda: said(first, "Stopped and saved") == 1, "it was not preempted")
+    wait_until(back, "it was not requeued")
+    job = (second / "id").read_text().strip()
+    cluster.ask("scancel", job)
+    wait_until(lambda: said(second, "Stopped and saved") == 2, "it was not cancelled")
+    wait_until(lambda: not cluster.ask("squeue", "-h", "-j", job).strip(), "it is still there", 60)

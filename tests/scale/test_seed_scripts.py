@@ -13,8 +13,8 @@ import pytest
 from medley.scale.folder import is_finished
 from tests.compat.sac_ae import FOLDER, TINY
 from tests.faults.harness import log_rows
-from tests.scale.slurm_cluster import Cluster
-from tests.scale.test_slurm import cluster, pytestmark, steps, wait_until  # noqa: F401
+from tests.scale.slurm_cluster import Cluster, preempt_and_cancel
+from tests.scale.test_slurm import cluster, pytestmark  # noqa: F401
 
 pytestmark = [*pytestmark, pytest.mark.long]
 WORDS = ["--encoder_type", "identity", "--decoder_type", "identity", *TINY[TINY.index("--hidden_dim") :]]
@@ -39,26 +39,11 @@ def test_seeds_survive_a_cluster(cluster: Cluster, tmp_path: Path) -> None:  # n
     first, second = (tmp_path / "runs" / "cartpole_swingup" / "sac_states" / f"seed_{i}" for i in (1, 2))
     assert {"id", "run.sh", "run.slrm"} <= {p.name for p in first.iterdir()}
     assert launch(folder=tmp_path).stdout.count("in the queue already") == 2
-    wait_until(lambda: steps(first) >= 40 and steps(second) >= 40, "they did not start")
-    cluster.ask("sbatch", "-p", "high", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1")
-    wait_until(lambda: (first / "stdout").read_text().count("Stopped and saved") == 1, "it was not preempted")
-
-    def back() -> bool:
-        cluster.start_now()
-        return (second / "stdout").read_text().count("Going on from step") == 1
-
-    wait_until(back, "it was not requeued")
-    cluster.ask("scancel", (second / "id").read_text().strip())
-    wait_until(lambda: (second / "stdout").read_text().count("Stopped and saved") == 2, "it was not cancelled")
-    wait_until(lambda: not cluster.ask("squeue", "-h", "-j", (second / "id").read_text().strip()), "still there", 60)
+    preempt_and_cancel(cluster, first, second)
     assert not is_finished(second)
     assert launch(folder=tmp_path).returncode == 0
 
-    def over() -> bool:
-        cluster.start_now()
-        return is_finished(first) and is_finished(second)
-
-    wait_until(over, "they do not end", 400)
+    cluster.finish(lambda: is_finished(first) and is_finished(second))
     assert launch(folder=tmp_path).stdout.count(": finished") == 2
     (tmp_path / "alone").mkdir()
     script = (first / "run.sh").read_text().replace(str(first), str(tmp_path / "alone"))

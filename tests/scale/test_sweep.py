@@ -15,6 +15,7 @@ import pytest
 
 from medley.cli import main
 from medley.errors import ConfigError
+from medley.scale.slurm import minutes
 from medley.scale.status import standings, table
 from medley.scale.sweep import plan, read
 from tests.faults.harness import assert_same_run
@@ -61,6 +62,13 @@ def test_what_is_wrong_is_refused_before_anything_starts(here: Path, word: str, 
     with pytest.raises(ConfigError, match=why):
         plan(read([*TINY, word]))
     assert not (here / "runs").exists()
+
+
+def test_times_are_minutes() -> None:
+    assert [minutes(text) for text in ("90", "2:00:00", "1-12:00:00", "0:10:30")] == [90, 120, 2160, 11]
+    for wrong in ("soon", "x-2:00:00"):
+        with pytest.raises(ConfigError, match="like 24:00:00"):
+            minutes(wrong)
 
 
 def test_launched_runs_are_those_of_medley_train(here: Path, capsys: Any) -> None:
