@@ -44,7 +44,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
-	@$(PIP) --editable ".[dev,bench,adroit,minari,slurm,ray]" -c requirements.lock
+	@$(PIP) --editable ".[dev,bench,adroit,minari,slurm,ray,tune,export]" -c requirements.lock
 	@$(PIP) --no-deps gym-hil==0.1.13
 	@touch $@
 

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from medley.agents.api import register_agent
     from medley.config.plugins import add_config_dir
     from medley.envs.registry import register_env
+    from medley.exporting.onnx_file import export
     from medley.python_api import Result, load, results, train
 
 __version__ = "0.1.0"
-__all__ = ["Result", "add_config_dir", "load", "register_agent", "register_env", "results", "train"]
+__all__ = ["Result", "add_config_dir", "export", "load", "register_agent", "register_env", "results", "train"]
 
 _HOMES = {
     "Result": "medley.python_api",
+    "export": "medley.exporting.onnx_file",
     "load": "medley.python_api",
     "results": "medley.python_api",
     "train": "medley.python_api",

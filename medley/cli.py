@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from medley import __version__
-from medley.cli_help import COMPARE, DEMOS, EVALUATE, EXAMPLES, LAUNCH
+from medley.bench import command
+from medley.cli_help import COMPARE, DEMOS, EVALUATE, EXAMPLES, LAUNCH, REPORT, TUNE
 from medley.errors import MedleyError
 
 
@@ -43,37 +45,54 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"medley {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
-    p = verbs.add_parser("train", help="train an agent; goes on with an unfinished run of the same options")
-    p.add_argument("options", nargs="*", help="like agent=state_sac env=point setup.seed=1 (see `medley list options`)")
-    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    def with_words(name: str, about: str, words: str, epilog: str = "") -> argparse.ArgumentParser:
+        """A verb that takes options of runs."""
+        shape = argparse.RawDescriptionHelpFormatter
+        p: argparse.ArgumentParser = verbs.add_parser(name, help=about, epilog=epilog, formatter_class=shape)
+        p.add_argument("options", nargs="*", help=words)
+        p.add_argument(
+            "--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own"
+        )
+        return p
+
+    p = with_words(
+        "train",
+        "train an agent; goes on with an unfinished run of the same options",
+        "like agent=state_sac env=point setup.seed=1 (see `medley list options`)",
+    )
     p.add_argument("--fresh", action="store_true", help="start anew; an earlier run in the folder is kept aside")
     p.add_argument("--override", action="store_true", help="go on with a run whose options differ")
     p.add_argument("--init-from", metavar="RUN", help="start from the trained weights of another run")
     p.set_defaults(verb=_train)
 
-    p = verbs.add_parser(
+    p = with_words(
         "compare",
-        help="train several methods with several seeds under one protocol, then one report",
-        epilog=COMPARE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "train several methods with several seeds under one protocol, then one report",
+        "agents=A,B seeds=3, and options that all methods share, as for train",
+        COMPARE,
     )
-    p.add_argument("options", nargs="*", help="agents=A,B seeds=3, and options that all methods share, as for train")
-    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
     p.add_argument("--dry-run", action="store_true", help="check everything and list the runs, but train nothing")
     p.add_argument("--fresh", action="store_true", help="start all runs anew; earlier ones are kept aside")
     p.add_argument("--out", help="folder for the report; default: the folder that holds all runs")
     p.set_defaults(verb=_compare)
 
-    p = verbs.add_parser(
+    p = with_words(
         "launch",
-        help="start a sweep of runs on this machine, on Slurm or on Ray",
-        epilog=LAUNCH,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "start a sweep of runs on this machine, on Slurm or on Ray",
+        "on=slurm seeds=10, resources.*, and options of the runs as for train",
+        LAUNCH,
     )
-    p.add_argument("options", nargs="*", help="on=slurm seeds=10, resources.*, and options of the runs as for train")
-    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
     p.add_argument("--dry-run", action="store_true", help="check everything and list the runs, but start nothing")
     p.set_defaults(verb=_launch)
+
+    p = with_words(
+        "tune",
+        "search for good hyperparameters with Optuna",
+        "options of the runs as for train, some with intervals or choices",
+        TUNE,
+    )
+    p.add_argument("--dry-run", action="store_true", help="check everything and say what is searched")
+    p.set_defaults(verb=_tune)
 
     p = verbs.add_parser("status", help="where the runs of a sweep are")
     p.add_argument("folders", nargs="+", help="run folders, or folders of them")
@@ -97,19 +116,32 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
     p.set_defaults(verb=_evaluate)
 
-    p = verbs.add_parser("report", help="curves, tables and videos of one or many runs as one HTML page")
-    p.add_argument("runs", nargs="+", help="run folders, or folders that contain them")
-    p.add_argument("--out", help="folder for the report; default: the runs' own or common folder")
-    p.set_defaults(verb=_report)
+    p = verbs.add_parser("export", help="a run's policy as an ONNX file, to act without medley and PyTorch")
+    p.add_argument("run", help="run folder")
+    p.add_argument("--out", metavar="FILE", help="default: policy.onnx in the run folder")
+    p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
+    p.set_defaults(verb=_export)
 
     p = verbs.add_parser(
-        "demos",
-        help="record examples of success and demonstrations, to learn from in place of rewards",
-        epilog=DEMOS,
+        "report",
+        help="curves, statistics, tables and videos of one or many runs as one HTML page",
+        epilog=REPORT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("options", nargs="*", help="env=, options of the env, and what is listed below")
-    p.add_argument("--config-dir", action="append", default=[], help="folder with setups, agents or envs of your own")
+    p.add_argument("runs", nargs="+", help="run folders, or folders that contain them")
+    p.add_argument("--by", metavar="OPTIONS", help="average over runs that agree in these; default: the configuration")
+    p.add_argument("--out", help="folder for the report; default: the runs' own or common folder")
+    p.add_argument("--serve", action="store_true", help="write nothing; show the page here and follow runs under way")
+    p.add_argument("--port", type=int, default=8000, help="--serve: on this port; 0: any that is free")
+    p.add_argument("--host", default="127.0.0.1", help="--serve: for whom; 0.0.0.0: whoever reaches this machine")
+    p.set_defaults(verb=_report)
+
+    p = with_words(
+        "demos",
+        "record examples of success and demonstrations, to learn from in place of rewards",
+        "env=, options of the env, and what is listed below",
+        DEMOS,
+    )
     p.set_defaults(verb=_demos)
 
     p = verbs.add_parser("list", help="what there is: envs, agents, tasks, options")
@@ -128,42 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     p.set_defaults(verb=_probe)
 
     p = verbs.add_parser("bench", help="measure medley against what you would use instead")
-    p.add_argument(
-        "what",
-        choices=[
-            "update",
-            "learner",
-            "methods",
-            "train",
-            "sim",
-            "workers",
-            "render",
-            "pixels",
-            "realtime",
-            "checkpoint",
-        ],
-        help="update: single-task learning against Stable-Baselines3 and SBX; learner: updates alone on MT10; "
-        "methods: updates of every method against plain multi-head SAC; "
-        "train: a whole run on MT10; "
-        "sim: Meta-World against Gymnasium's AsyncVectorEnv; "
-        "workers: Python envs in worker processes against AsyncVectorEnv; "
-        "render: dm_control's pictures against env.render_profile=fast; "
-        "pixels: SAC+AE against the same as people write it from the paper; "
-        "realtime: how promptly an arm is answered while an agent learns, during its steps and between them "
-        "(--seconds 100: 500 steps of each); "
-        "checkpoint: what one after every episode costs, with 100,000 transitions",
-    )
-    p.add_argument(
-        "options",
-        nargs="*",
-        help="learner, methods, train, pixels, realtime, checkpoint: options of the run, like env.slots_per_task=8",
-    )
-    p.add_argument("--json", action="store_true", help="end with one JSON object on the last line")
-    p.add_argument("--seconds", type=float, default=20.0, help="how long each side is measured")
-    p.add_argument("--seeds", type=int, default=1, help="learner: seeds whose updates are done at once")
-    p.add_argument("--slots", type=int, nargs="+", default=[1], help="sim, workers: slots per task, one or several")
-    p.add_argument("--at-once", type=int, metavar="N", help="methods: how many are prepared side by side")
-    p.set_defaults(verb=_bench)
+    command.describe(p)
+    p.set_defaults(verb=command.carry_out)
     return parser
 
 
@@ -208,6 +206,12 @@ def _launch(a: argparse.Namespace) -> int:
     from medley.scale.launch import launch
 
     return launch(a.options, a.config_dir, a.dry_run)
+
+
+def _tune(a: argparse.Namespace) -> int:
+    from medley.tuning.tune import tune
+
+    return tune(a.options, a.config_dir, a.dry_run, say=functools.partial(print, flush=True))
 
 
 def _status(a: argparse.Namespace) -> int:
@@ -259,6 +263,13 @@ def _evaluate(a: argparse.Namespace) -> int:
     return 0
 
 
+def _export(a: argparse.Namespace) -> int:
+    from medley.exporting.onnx_file import describe, export
+
+    print(describe(export(a.run, a.out, a.checkpoint)))
+    return 0
+
+
 def _print_matrix(result: dict[str, Any]) -> None:
     """How often every intention was fulfilled at some step, by what was carried out."""
     tasks, n = result["tasks"], result["episodes_per_task"]
@@ -274,9 +285,22 @@ def _print_matrix(result: dict[str, Any]) -> None:
 
 
 def _report(a: argparse.Namespace) -> int:
+    from medley.reporting.by import labels_by
+    from medley.reporting.formats import show
     from medley.reporting.report import write_report
 
-    print(f"Report: {write_report([Path(r) for r in a.runs], Path(a.out) if a.out else None)}")
+    paths = [Path(r) for r in a.runs]
+    if a.serve:
+        from medley.reporting.serving import serve
+
+        if a.out:
+            raise MedleyError("--serve writes nothing: leave --out away, or --serve.")
+        serve(paths, a.by, a.host, a.port)
+        return 0
+    labels = labels_by(paths, a.by) if a.by is not None else None
+    page = write_report(paths, Path(a.out) if a.out else None, labels)
+    show(page.with_suffix("") / "summary.md")
+    print(f"Report: {page}")
     return 0
 
 
@@ -304,50 +328,6 @@ def _probe(a: argparse.Namespace) -> int:
     from medley.bench.probe import probe
 
     probe(a.options, a.seconds, a.json)
-    return 0
-
-
-def _bench(a: argparse.Namespace) -> int:
-    if a.what == "sim":
-        from medley.bench import sim
-
-        sim.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
-    elif a.what == "workers":
-        from medley.bench import workers
-
-        workers.bench(seconds=a.seconds, as_json=a.json, slots_per_task=a.slots)
-    elif a.what == "render":
-        from medley.bench import render
-
-        render.bench(seconds=a.seconds, as_json=a.json)
-    elif a.what == "pixels":
-        from medley.bench import pixels
-
-        pixels.bench(seconds=a.seconds, as_json=a.json, options=a.options)
-    elif a.what == "realtime":
-        from medley.bench import realtime
-
-        realtime.bench(seconds=a.seconds, as_json=a.json, options=a.options)
-    elif a.what == "checkpoint":
-        from medley.bench import checkpoint
-
-        checkpoint.bench(as_json=a.json, options=a.options)
-    elif a.what == "learner":
-        from medley.bench import learner
-
-        learner.bench(seconds=a.seconds, as_json=a.json, options=a.options, seeds=a.seeds)
-    elif a.what == "methods":
-        from medley.bench import methods
-
-        methods.bench(seconds=a.seconds, as_json=a.json, options=a.options, at_once=a.at_once)
-    elif a.what == "train":
-        from medley.bench import train
-
-        train.bench(seconds=a.seconds, as_json=a.json, options=a.options)
-    else:
-        from medley.bench import update
-
-        update.bench(seconds=a.seconds, as_json=a.json)
     return 0
 
 

@@ -13,6 +13,9 @@ examples:
   medley compare env=point seeds=3 agents=state_sac,state_sac+agent.trunk=multi_head
   medley resume runs/point/state_sac/seed_1
   medley report runs/point
+  medley report runs --by agent                            one row and one curve per agent
+  medley tune env=point 'agent.optimizers.actor.lr=tag(log, interval(1e-4, 1e-2))' n_trials=20
+  medley export runs/point/state_sac/seed_1                a file that acts without medley and PyTorch
   medley demos env=metaworld-aux env.task=push             examples to learn from in place of rewards
   medley list options                                      everything that can be set
 """
@@ -37,11 +40,43 @@ retries=2                        how often a run that failed is started again, f
 resources.gpus=1 .cpus=10 .memory=64G .time=24:00:00 .partition= .account=
 resources.per_job=5              runs side by side in one job, on one GPU; on Ray also resources.gpus=0.2
 resources.array=20               jobs of Slurm's array at once
-resources.container="apptainer exec --nv medley.sif"      goes before Python
+resources.container="apptainer exec --nv medley.sif"      goes before its own python3
 resources.before="module load cuda"                       a line of shell that comes first
 
 The same command again skips what is finished, leaves alone what is under way and goes on with what is not. Every run's
 folder has run.sh, id, stdout and stderr beside what every run has. `medley status RUNS` says how far they are.
+"""
+
+REPORT = """\
+--by agent                       average over all runs of an agent; --by env likewise
+--by agent.trunk                 over all runs with the same value of an option
+--by env,agent,agent.trunk       of several
+
+Runs that differ in their protocol (env and its options, tasks, evaluation, length of training) are never averaged
+together: they are shown apart, and the report says why. Other options that differ are named.
+
+Beside report.html, report/ has every picture as PNG, SVG and CSV, and the tables summary and summary_tasks as Markdown,
+LaTeX and CSV.
+
+--serve                          curves grow while runs are under way, on http://127.0.0.1:8000/ until Ctrl-C
+--serve --port 0 --host 0.0.0.0  on any free port, for other machines too
+"""
+
+TUNE = """\
+'agent.optimizers.actor.lr=tag(log, interval(1e-4, 1e-2))'    numbers between two ends; with tag(log, ...) by magnitude
+'agent.actor.num_layers=range(1,4)'  'agent.actor.hidden_dim=range(16,64,16)'    steps from one end to the other
+agent.trunk=shared,disjoint      a choice
+n_trials=20                      how many trials, in all
+objective=success                or return: what is to be large at the last evaluation, over all tasks
+seeds=3                          every trial is the mean of seeds 1, 2, 3; default: one seed
+jobs=2                           runs at once: trials that are proposed together
+sampler=tpe                      or random, grid; sampler.n_startup_trials=5, sampler.seed=1, ... are its own options
+pruning=true                     gives up trials that are below the median of the others so far (on=local)
+setup.id=NAME                    of the folder; default: the agent's and a number for the search
+on=, retries=, resources.*       as for medley launch
+
+The same command again goes on where it was stopped or killed; a larger n_trials adds trials. The folder,
+tune/<env>/<name>, has a run folder for every trial and seed, study.db (Optuna's), trials.csv and trials.png.
 """
 
 DEMOS = """\

@@ -22,6 +22,13 @@ PACKAGES = (
     "matplotlib",
 )
 
+EXTRAS = (
+    ("wandb", "logger.use_wandb=true"),
+    ("onnxruntime", "medley export: pip install 'medley[export]'"),
+    ("optuna", "medley tune: pip install 'medley[tune]'"),
+    ("stable_baselines3", "medley bench update installs it"),
+)
+
 
 def examine() -> int:
     """Prints one line per finding; returns 1 if training could not work."""
@@ -63,7 +70,7 @@ def examine() -> int:
     line(
         True if writable else None, "this folder", "can be written" if writable else "is read-only: set setup.base_path"
     )
-    for extra, why in (("wandb", "logger.use_wandb=true"), ("stable_baselines3", "medley bench update installs it")):
+    for extra, why in EXTRAS:
         there = importlib.util.find_spec(extra) is not None
         line(True if there else None, extra, "installed" if there else f"not installed ({why})")
     print("Something is missing." if broken else "Ready to train.")

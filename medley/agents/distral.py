@@ -51,13 +51,11 @@ class Distral(SAC):
     def knows_unseen(self) -> bool:
         return False
 
-    def act(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+    def _act(self, seen: Tensor, z: Tensor | None, noise: Tensor | None, mask: Tensor) -> Tensor:
         if self.options.distral.act == "task":
-            return super().act(obs, noise)
-        with torch.no_grad():
-            mean, log_std = self._distribution(self.common_policy(obs))
-            noise = torch.zeros_like(mean) if noise is None else noise
-            return sample(mean, log_std, noise, self.action_mask)[0]
+            return super()._act(seen, z, noise, mask)
+        mean, log_std = self._distribution(self.common_policy(seen))
+        return sample(mean, log_std, torch.zeros_like(mean) if noise is None else noise, mask)[0]
 
     def policy_tensors(self) -> list[Tensor]:
         return super().policy_tensors() + [p.data for p in self.common_policy.parameters()]

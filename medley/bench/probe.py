@@ -57,8 +57,11 @@ def _config(words: Sequence[str], device: str) -> Config:
     from medley.training.run import Run
 
     if words and "=" not in words[0]:
-        return Run(Path(words[0])).config([*words[1:], f"setup.device={device}"])
-    return load_config([*words, f"setup.device={device}"])
+        config = Run(Path(words[0])).config([*words[1:], f"setup.device={device}"])
+    else:
+        config = load_config([*words, f"setup.device={device}"])
+    config.collect.on = "local"  # what is measured is this machine
+    return config
 
 
 def _on(config: Config, device: str, seconds: float) -> dict[str, Any]:
@@ -66,15 +69,18 @@ def _on(config: Config, device: str, seconds: float) -> dict[str, Any]:
 
     from medley.bench.learner import device_name
     from medley.training.build import build
+    from medley.training.collector import Collector
 
     with TemporaryDirectory() as folder:
         config.setup.save_dir = str(Path(folder) / "run")
         parts = build(config)
-        for step in parts.collector.collect(parts.acting, FILLED // parts.env.slots_per_task + 1, "random", 0)[0]:
+        collector = parts.collector
+        assert isinstance(collector, Collector)
+        for step in collector.collect(parts.acting, FILLED // parts.env.slots_per_task + 1, "random", 0)[0]:
             parts.replay.add(step)
 
         def act() -> None:
-            parts.collector.choose(parts.acting, "policy", 0)
+            collector.choose(parts.acting, "policy", 0)
 
         def update() -> None:
             parts.learner.learn(1)

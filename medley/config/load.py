@@ -42,8 +42,10 @@ def expand_sweeps(words: Sequence[str]) -> list[list[str]]:
     """`setup.seed=1,2,3` stands for three runs; several such words for every combination."""
     plugins.load()
     runs: list[list[str]] = [[]]
-    for override, word in zip(_parse(words), words, strict=True):
+    for override, word in zip(parse(words), words, strict=True):
         if override.is_sweep_override():
+            if override.is_interval_sweep():
+                raise ConfigError(f"{word}: an interval stands for no number of runs; `medley tune` searches in it.")
             values = [f"{override.get_key_element()}={v}" for v in override.sweep_string_iterator()]
             runs = [[*run, value] for run in runs for value in values]
         else:
@@ -54,7 +56,7 @@ def expand_sweeps(words: Sequence[str]) -> list[list[str]]:
 def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Config:
     """Compose the YAML that `words` select, lay their values over it, and check everything."""
     plugins.load()
-    overrides = _parse(words)
+    overrides = parse(words)
     for o in overrides:
         if o.is_sweep_override():
             raise ConfigError(f"{o.input_line}: several values stand for several runs; load_config takes one.")
@@ -101,7 +103,7 @@ def to_dict(config: Config) -> dict[str, Any]:
 def from_dict(saved: dict[str, Any], words: Sequence[str] = ()) -> Config:
     """The Config of a run folder, with a few options changed."""
     plugins.load()
-    for o in (overrides := _parse(words)):
+    for o in (overrides := parse(words)):
         if _is_group(o):
             raise ConfigError(f"{o.key_or_group}= cannot be chosen anew for an existing run; set single options.")
     return _typed(OmegaConf.create(saved), overrides)
@@ -163,7 +165,8 @@ class _hydra:
         GlobalHydra.instance().clear()
 
 
-def _parse(words: Sequence[str]) -> list[Override]:
+def parse(words: Sequence[str]) -> list[Override]:
+    """Words by Hydra's grammar."""
     for word in words:
         if "=" not in word:
             raise ConfigError(f"{word!r} is not an option: options look like agent=state_sac or setup.seed=1.")

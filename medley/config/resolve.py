@@ -14,6 +14,7 @@ from medley.errors import ConfigError, closest
 from medley.replay.frame_stores import KINDS as FRAME_STORES
 from medley.replay.frames import NSTEP_MODES
 from medley.robots.options import check_update_when
+from medley.scale.options import fill_and_check_collect
 from medley.training.protocols import PROTOCOLS
 from medley.training.return_scales import NORMALIZATIONS
 from medley.training.scheduler import check_scheduler
@@ -29,6 +30,7 @@ def fill_and_check(config: Config) -> None:
     agent_kind(config.agent.builder).check(config.agent, len(_intentions(config)) or len(tasks))
     check_scheduler(config.experiment.scheduler, len(tasks))
     _check_numbers(config)
+    fill_and_check_collect(config)
     _fill_replay(config, len(tasks))
     _check_experts(config)
     _fill_experiment(config, len(tasks))
@@ -163,6 +165,9 @@ def _check_numbers(config: Config) -> None:
         ("experiment.num_final_eval_episodes", e.num_final_eval_episodes, 1),
         ("experiment.eval_slots_per_task", e.eval_slots_per_task, 1),
         ("experiment.seeds_together", e.seeds_together, 1),
+        ("collect.workers", config.collect.workers, 1),
+        ("collect.lag", config.collect.lag, 0),
+        ("collect.cpus", config.collect.cpus, 0),
         ("experiment.video.every", e.video.every, 1),
         ("experiment.video.fps", e.video.fps, 1),
         ("experiment.save.model.long_term_freq", e.save.model.long_term_freq, 1),

@@ -117,6 +117,18 @@ class ExperimentConfig:
 
 
 @dataclass
+class CollectConfig:
+    on: str = opt("local", "where simulators run: local (this process) | ray (workers on a Ray cluster)")
+    workers: int = opt(2, "ray: processes that have env.slots_per_task / workers slots of every task each")
+    lag: int = opt(
+        1,
+        "ray: chunks that workers are ahead of learning. 0: they wait | 1: they collect while the chunk before is "
+        "learnt, like experiment.overlap | more: hides a slow network. Part of what is learnt",
+    )
+    cpus: float = opt(1.0, "ray: CPUs that one worker takes of the cluster")
+
+
+@dataclass
 class ReplayConfig:
     capacity: int | None = opt(None, "transitions in all; null: 100,000 per task")
     batch_size: int | None = opt(None, "transitions per update, split equally between tasks; null: 128 per task")
@@ -161,6 +173,7 @@ class Config:
     agent: AgentConfig = opt(AgentConfig(), "")
     env: EnvConfig = opt(EnvConfig(), "")
     experiment: ExperimentConfig = opt(ExperimentConfig(), "")
+    collect: CollectConfig = opt(CollectConfig(), "")
     replay_buffer: ReplayConfig = opt(ReplayConfig(), "")
     metrics: MetricsConfig = opt(MetricsConfig(), "")
     logger: LoggerConfig = opt(LoggerConfig(), "")

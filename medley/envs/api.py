@@ -107,6 +107,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self._succeeded = np.zeros(self.num_envs, dtype=np.bool_)
         self.waiting = np.zeros(self.num_envs, dtype=np.bool_)  # ended, to be reset by the next call (NEXT_STEP)
         self._every_slot = np.arange(self.num_envs)
+        self._first_of_whole, self._slots_of_whole = 0, slots_per_task
         # Counts by task: episodes cut off by broken physics, worker processes started anew, and episodes cut off
         # because such a process could not be brought to where the old one was.
         self.instabilities, self.restarts, self.lost_episodes = np.zeros((3, len(self.tasks)), dtype=np.int64)
@@ -153,13 +154,34 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         """Whether all slots are at the start of an episode."""
         return not self._elapsed.any()
 
+    def action_range(self) -> tuple[Array, Array]:
+        """What an action of -1 and of 1 stands for in every task's own terms: [tasks, dim] each, zero in padding."""
+        space = self.single_action_space
+        assert isinstance(space, gym.spaces.Box)
+        return np.where(self.action_mask, space.low, 0.0), np.where(self.action_mask, space.high, 0.0)
+
     def env_steps(self, step: int) -> int:
         """What `step` steps of a task, counted over all its slots, are in the simulator's own control steps."""
         return step
 
+    def be_part(self, part: int, parts: int) -> None:
+        """From now on these slots are those of part `part` of an env that has `parts` times as many of every task: they
+        see the episodes that they would see there. To be said before the first reset."""
+        self._first_of_whole, self._slots_of_whole = part * self.slots_per_task, parts * self.slots_per_task
+
+    def speak_for(self, slots_per_task: int) -> None:
+        """From now on this says of itself what an env with so many slots of every task would, and is not stepped."""
+        self.slots_per_task, self.num_envs = slots_per_task, len(self.tasks) * slots_per_task
+        self.task_ids = np.repeat(np.arange(len(self.tasks)), slots_per_task)
+
+    def place(self, slot: int) -> tuple[int, int]:
+        """Which of its task's slots it is, and of how many, in the whole env."""
+        return self._first_of_whole + int(slot) % self.slots_per_task, self._slots_of_whole
+
     def episode_rng(self, slot: int) -> np.random.Generator:
         """The random stream of the episode that `slot` starts or is in; the same whenever it is asked for."""
-        key = (int(slot), int(self._episode[slot]))
+        place, of = self.place(slot)
+        key = (int(self.task_ids[slot]) * of + place, int(self._episode[slot]))
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     def reset(

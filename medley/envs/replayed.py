@@ -61,6 +61,10 @@ class ReplayedEnv(MultiTaskEnv):
         taken: Array = self._low[slots] + (actions + 1.0) / 2.0 * (self._high[slots] - self._low[slots])
         return taken
 
+    def action_range(self) -> tuple[Array, Array]:
+        first = slice(None, None, self.slots_per_task)  # all slots of a task have the same
+        return self._low[first], self._high[first]
+
     # ---- what MultiTaskEnv asks for
 
     def _reset_slots(self, slots: Array) -> Array:

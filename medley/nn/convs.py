@@ -60,7 +60,7 @@ class Convs(nn.Module):
         """uint8 pictures as `forward` takes them, for whoever shows it the same ones more than once: numbers from 0 to
         255, with the channels of a pixel side by side in memory."""
         dtype = torch.bfloat16 if self.reduced else self.layers[0].weight.dtype
-        return pictures.movedim(2, -1).to(dtype, memory_format=torch.contiguous_format).movedim(-1, 2)
+        return pictures.movedim(2, 4).to(dtype, memory_format=torch.contiguous_format).movedim(4, 2)
 
     def forward(self, pictures: Tensor) -> Tensor:
         first, *others = self.layers
@@ -71,7 +71,7 @@ class Convs(nn.Module):
         x = torch.relu(F.conv2d(x.flatten(0, 1), weight.to(x.dtype), bias.to(x.dtype), first.stride))
         for layer in others:
             x = torch.relu(_convolved(layer, x))
-        return in_full(x.movedim(1, -1).reshape(*pictures.shape[:2], -1))
+        return in_full(x.movedim(1, 3).reshape(*pictures.shape[:2], -1))
 
 
 class Decoder(nn.Module):

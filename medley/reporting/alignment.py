@@ -27,6 +27,7 @@ class Aligned:
     returns: Floats
     episodes: tuple[int | None, ...]
     notes: tuple[str, ...]
+    runs: tuple[RunData, ...] = ()  # those that take part, in the order of `seeds`
 
     @cached_property
     def success_band(self) -> Band:
@@ -52,7 +53,7 @@ def align(group: RunGroup) -> Aligned | None:
     - Left out, and said in `notes`: a seed without an evaluation, one still running that is not half as far
       as the furthest, and one that shares no range with the others.
     """
-    notes: list[str] = []
+    notes = list(group.notes)
     runs = [run for run in group.runs if run.evaluations]
     _leave_out(notes, group, [run for run in group.runs if not run.evaluations], "has no evaluation")
     if not runs:
@@ -82,7 +83,7 @@ def align(group: RunGroup) -> Aligned | None:
     success, returns = np.moveaxis(table, 1, 0)
     seeds = tuple(run.seed for run in runs)
     episodes = _episodes(runs, tasks, int(common[-1]))
-    return Aligned(group.label, tasks, seeds, common, success, returns, episodes, tuple(notes))
+    return Aligned(group.label, tasks, seeds, common, success, returns, episodes, tuple(notes), tuple(runs))
 
 
 def _leave_out(notes: list[str], group: RunGroup, runs: list[RunData], why: str) -> None:

@@ -9,21 +9,17 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-import yaml
-from matplotlib.ticker import PercentFormatter
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from medley.reporting import page, style
 from medley.reporting.alignment import Aligned, align
-from medley.reporting.differences import Difference, Options, method_differences, protocol_differences, shown
+from medley.reporting.differences import Difference, method_differences, protocol_differences, shown
 from medley.reporting.runs import RunGroup, find_runs, group_runs
-from medley.reporting.style import Picture
 from medley.reporting.tables import interval
-from medley.training.run import flatten
 
-_FEW = 5  # seeds below which a bootstrap interval is known to be too narrow
+FEW = 5  # seeds below which a bootstrap interval is known to be too narrow
 
 
 @dataclass(frozen=True)
@@ -84,8 +80,9 @@ def console_table(rows: Sequence[Row]) -> Table:
 
 
 def methods_section(found: Sequence[tuple[RunGroup, Aligned]], folder: Path) -> list[str]:
-    """The same on a page, with a picture of the intervals."""
+    """The same on a page, and as `methods.csv`; the picture of these averages is the statistics' (`conclusions.py`)."""
     rows = [row(group, aligned) for group, aligned in found]
+    _write(rows, folder / "methods.csv")
     cells = [
         [
             page.cell(r.label),
@@ -104,41 +101,22 @@ def methods_section(found: Sequence[tuple[RunGroup, Aligned]], folder: Path) -> 
         "<h2>Methods</h2>",
         page.table(header, cells),
         f'<p class="soft">{escape(_about(rows))}</p>',
-        page.figure(intervals(rows, folder / "methods"), "final success of every method with its interval"),
     ]
 
 
-def intervals(rows: Sequence[Row], stem: Path) -> Picture:
-    """Mean and IQM of every method as a point and its interval as a bar, after the figures of rliable."""
-    figure = style.new_figure(9.8, 0.9 + 0.36 * len(rows))
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, kind in zip(panels, ("mean", "iqm"), strict=True):
-        style.dress(axes, "mean success" if kind == "mean" else "interquartile mean of success")
-        for index, r in enumerate(rows):
-            value, low, high = getattr(r, kind)
-            shade = style.colour(index)
-            if not math.isnan(low):
-                axes.barh(index, high - low, left=low, height=0.5, color=shade, alpha=0.35, linewidth=0)
-            axes.plot([value, value], [index - 0.25, index + 0.25], color=shade, linewidth=2.2)
-        axes.set_xlim(-0.03, 1.03)
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-        axes.tick_params(axis="x", labelsize=7.5)
-    labels = [style.clean(r.label) for r in rows]
-    for text in panels[0].set_yticks(range(len(rows)), labels, fontsize=8.5) or panels[0].get_yticklabels():
-        getattr(text, "label1", text).set_parse_math(False)
-    panels[0].set_ylim(len(rows) - 0.5, -0.5)
+def _write(rows: Sequence[Row], path: Path) -> None:
     header = ["method", "seeds", "step", "mean", "mean_low", "mean_high", "iqm", "iqm_low", "iqm_high"]
     header += ["worst_task", "worst", "best_task", "best", "steps_per_second", "minutes"]
-    table = [
-        [r.label, r.seeds, r.step, *r.mean, *r.iqm, *r.worst, *r.best, float(r.rate), float(r.minutes)] for r in rows
-    ]
-    caption = "Final success over seeds and tasks, and its 95 % bootstrap interval over seeds (tasks are strata)."
-    return style.save(figure, stem, caption, header, table)
+    style.write_csv(
+        path,
+        header,
+        [[r.label, r.seeds, r.step, *r.mean, *r.iqm, *r.worst, *r.best, float(r.rate), float(r.minutes)] for r in rows],
+    )
 
 
 def differences_section(groups: Sequence[RunGroup]) -> list[str]:
     """Options that differ: those of the protocol first, with a warning, then those that make the methods."""
-    options = [_options(group) for group in groups]
+    options = [group.runs[0].options for group in groups]
     if not all(options):
         return []
     labels = [group.label for group in groups]
@@ -149,14 +127,6 @@ def differences_section(groups: Sequence[RunGroup]) -> list[str]:
     if own := method_differences(options):
         body.append(f"<details><summary>Options of the methods</summary>{_table(own, labels)}</details>")
     return ["<h2>What differs</h2>", *body] if body else []
-
-
-def _options(group: RunGroup) -> Options:
-    try:
-        tree = yaml.safe_load(group.runs[0].config)
-    except yaml.YAMLError:
-        return {}
-    return flatten(tree) if isinstance(tree, dict) else {}
 
 
 def _table(differences: Sequence[Difference], labels: Sequence[str]) -> str:
@@ -185,6 +155,6 @@ def _about(rows: Sequence[Row]) -> str:
     fewest = min(r.seeds for r in rows)
     if fewest == 1:
         return f"{text} One seed says nothing about others: there is no interval."
-    if fewest < _FEW:
+    if fewest < FEW:
         return f"{text} Intervals of {fewest} seeds are too narrow: differences of their size may be chance."
     return text

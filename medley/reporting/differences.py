@@ -13,16 +13,22 @@ _AGENT = ("agent.discount", "agent.n_step", "agent.reward_scale", "agent.reward_
 
 # Where files go, what is shown, how fast it runs: none of it changes a result that is compared.
 _NEITHER = (
+    "agent.missing",
     "agent.name",
     "agent.multitask.should",  # mtrl's words for options that are listed under their own names
+    "env.folder",
+    "env.missing",
+    "env.worker",
     "experiment.eval_in_background",
     "experiment.eval_slots_per_task",
     "experiment.learner",
     "experiment.save",
     "experiment.seeds_together",
     "experiment.should_resume",
+    "experiment.video",
     "logger.",
     "metrics.",
+    "replay_buffer.frames_dir",
     "setup.base_path",
     "setup.debug",
     "setup.description",
@@ -54,6 +60,16 @@ def protocol_differences(methods: Sequence[Options]) -> list[Difference]:
 def method_differences(methods: Sequence[Options]) -> list[Difference]:
     """What makes the methods different, as it should be."""
     return _differences(methods, lambda key: key.startswith("agent.") and key not in _AGENT)
+
+
+def all_differences(methods: Sequence[Options]) -> list[Difference]:
+    """Whatever may change a result."""
+    return _differences(methods, lambda key: True)
+
+
+def decisive(options: Options) -> dict[str, Any]:
+    """The options that may change a result; the seed is not one of them."""
+    return {key: value for key, value in options.items() if not key.startswith(_NEITHER)}
 
 
 def shown(value: Any) -> str:

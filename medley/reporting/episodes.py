@@ -46,10 +46,11 @@ class EpisodeRows:
     ends with the same file.
     """
 
-    def __init__(self, config: Config, env: MultiTaskEnv, overlap: bool = False) -> None:
-        """`env` is that of training, or one for evaluations if there is no training."""
+    def __init__(self, config: Config, env: MultiTaskEnv, behind: int = 0) -> None:
+        """`env` is that of training, or one for evaluations if there is no training. Who acts is so many chunks
+        `behind` what was learnt."""
         self.wanted = _wanted(config, env)
-        self._seed, self._env, self._overlap = config.setup.seed, env, overlap
+        self._seed, self._env, self._behind = config.setup.seed, env, behind
         self._between = config.experiment.update_when == "between_episodes"
         self._waiting: list[Row] = []
         self._held: list[Row] = []  # of an evaluation beside training: when it ends is a matter of chance
@@ -58,7 +59,7 @@ class EpisodeRows:
         """Episodes, numbered from `first`, that ended in a chunk of training from one step to another."""
         if not self.wanted:
             return
-        acted = max(0, 2 * before - step) if self._overlap else before  # overlap: learning is a chunk behind
+        acted = max(0, before - self._behind * (step - before))
         for number, e in enumerate(episodes, first):
             seen = e.intentions or {"returns": [e.reward], "successes": [e.success], "chosen": None}
             whose = max(0, step - e.length) if self._between else acted

@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from medley.reporting import style
 from medley.reporting.run_files import number
 from medley.reporting.runs import RunData, RunGroup
-from medley.reporting.statistics import Floats
 from medley.reporting.style import Picture
+from medley.reporting.thinning import binned
 
 _FIRST = ("success", "episode_reward", "batch_reward", "critic_loss", "actor_loss", "alpha_value")
 _LINEAR = ("success", "episode_reward", "batch_reward")
@@ -41,7 +41,7 @@ def training_curves(groups: Sequence[RunGroup], stem: Path) -> Picture | None:
     highest = dict.fromkeys(keys, -math.inf)
     for index, group in enumerate(groups):
         for run in group.runs:
-            steps, values = _binned(run, keys)
+            steps, values = binned(run, keys, _BINS)
             for axes, key, line in zip(panels, keys, values.T, strict=False):
                 axes.plot(
                     steps,
@@ -91,26 +91,6 @@ def _quantities(runs: Sequence[RunData]) -> list[str]:
     return (known + sorted(key for key in found if key not in _FIRST))[:_MOST_PANELS]
 
 
-def _binned(run: RunData, keys: Sequence[str]) -> tuple[Floats, Floats]:
-    """Steps and values [bins, keys], the mean of what is finite in each bin."""
-    if not run.train:
-        return np.empty(0), np.empty((0, len(keys)))
-    steps = np.array([number(row["step"]) for row in run.train])
-    values = np.array([[number(row.get(key)) for key in keys] for row in run.train], dtype=np.float64)
-    values[~np.isfinite(values)] = np.nan
-    if len(steps) <= _BINS:
-        return steps, values
-    edges = np.linspace(steps.min(), steps.max() + 1e-9, _BINS + 1)
-    place = np.digitize(steps, edges[1:-1])
-    counts = np.zeros((_BINS, len(keys)))
-    sums = np.zeros((_BINS, len(keys)))
-    np.add.at(counts, place, ~np.isnan(values))
-    np.add.at(sums, place, np.nan_to_num(values))
-    used = np.bincount(place, minlength=_BINS) > 0
-    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return ((edges[:-1] + edges[1:]) / 2)[used], means[used]
-
-
 def _alpha_keys(run: RunData) -> list[str]:
     return [key for key in (run.train[-1] if run.train else {}) if re.fullmatch(r"alpha_\d+", key)]
 
@@ -126,7 +106,7 @@ def _alpha_range(axes: Any, run: RunData, index: int) -> None:
     keys = _alpha_keys(run)
     if len(keys) < 2:
         return
-    steps, values = _binned(run, keys)
+    steps, values = binned(run, keys, _BINS)
     known = ~np.isnan(values).any(axis=1)
     low, high = values[known].min(axis=1), values[known].max(axis=1)
     axes.fill_between(steps[known], low, high, color=style.colour(index), alpha=0.13, linewidth=0)

@@ -1,86 +1,110 @@
-"""Pieces of an HTML page that needs nothing but itself: no script, no font, no link to anywhere.
+"""Pieces of an HTML page that needs nothing but itself: no font, no library, no link to anywhere.
 
-Every text that comes from a file passes `escape`; the page also forbids scripts (Content-Security-Policy), so
-that a name that slipped through would still not run.
+Every text that comes from a file passes `escape`, or lies in a block of JSON in which nothing can end the block. The
+page's policy (Content-Security-Policy) allows one script, ours, by its checksum, so that a name that slipped through
+would still not run. Without scripts the page shows pictures and tables.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from PIL import Image
 
+from medley.reporting import style
 from medley.reporting.style import Picture
 
-_POLICY = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"
+_WEB = Path(__file__).parent / "web"
+# In this order: each uses what comes before it.
+_SCRIPTS = (
+    "dom",
+    "numbers",
+    "model",
+    "choice",
+    "scales",
+    "tip",
+    "chart",
+    "curves",
+    "controls",
+    "details",
+    "runs",
+    "videos",
+    "report",
+)
+# Okabe and Ito's colours (`style.COLOURS`), as light as lines on a dark page have to be.
+_ON_DARK = ("#3f8fd6", "#e8662a", "#1fae82", "#df8fbe", "#a5dcfa", "#f5c84c")
 
-_CSS = """
-:root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --paper: #f6f7f9;
-  --card: #fff; --line: #e1e5ea; --accent: #0072b2; --bar: #56b4e966; --warn: #8a5a00; --warnbg: #fff6e0; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --soft: #9aa4b2; --paper: #14171c;
-  --card: #1d2128; --line: #323842; --accent: #7cc4ee; --bar: #2f7fb080; --warn: #ffd58a;
-  --warnbg: #33290f; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 60px; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 4px; overflow-wrap: anywhere; }
-h2 { font-size: 1.12rem; margin: 36px 0 10px; }
-h3 { font-size: 1rem; margin: 18px 0 6px; overflow-wrap: anywhere; }
-p { margin: 6px 0; }
-.soft, figcaption { color: var(--soft); font-size: .88rem; }
-a { color: var(--accent); }
-.badge { display: inline-block; padding: 1px 10px; border-radius: 99px; border: 1px solid currentColor;
-  font-size: .8rem; vertical-align: middle; }
-.finished { color: #00855f; } .failed { color: #c0392b; } .running, .stopped, .unknown { color: var(--warn); }
-@media (prefers-color-scheme: dark) { .finished { color: #4fd3a8; } .failed { color: #ff8d7e; } }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(124px, 1fr)); gap: 12px;
-  margin: 18px 0; }
-.card, figure, .scroll, details, .note { background: var(--card); border: 1px solid var(--line);
-  border-radius: 10px; }
-.card { padding: 11px 12px; overflow-wrap: anywhere; }
-.card b { display: block; font-size: 1.15rem; font-weight: 650; line-height: 1.25;
-  font-variant-numeric: tabular-nums; }
-.card span { color: var(--soft); font-size: .82rem; display: block; }
-figure { margin: 12px 0; padding: 14px; }
-figure.picture { background: #fff; color: #1d2129; }
-figure.picture figcaption { color: #5b6472; } figure.picture a { color: #0072b2; }
-figure img { display: block; max-width: 100%; height: auto; margin: 0 auto 8px; }
-.clips { display: grid; grid-template-columns: repeat(auto-fill, minmax(220px, 1fr)); gap: 12px; }
-.clips figure { margin: 0; padding: 8px; }
-video { width: 100%; display: block; border-radius: 6px; background: #000; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 12px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-tr:last-child td { border-bottom: 0; }
-th { color: var(--soft); font-weight: 600; }
-th, td:first-child { white-space: normal; overflow-wrap: break-word; max-width: 22em; }
-th:first-child, td:first-child { text-align: left; min-width: 9em; }
-td.bar { background: linear-gradient(90deg, var(--bar) var(--share), transparent var(--share));
-  min-width: 110px; }
-tr.total td { font-weight: 650; }
-td small { color: var(--soft); font-weight: 400; }
-.note { color: var(--warn); background: var(--warnbg); padding: 8px 14px; margin: 8px 0; font-size: .9rem;
-  overflow-wrap: anywhere; }
-details { padding: 10px 14px; margin: 10px 0; }
-summary { cursor: pointer; font-weight: 600; }
-pre { overflow-x: auto; font: .82rem/1.45 ui-monospace, Consolas, monospace; margin: 8px 0; }
-"""
+_NOTES = 4
+_CSV_BYTES = 300_000  # larger tables are beside the page only
 
 
-def document(title: str, body: Iterable[str]) -> str:
+@cache
+def script() -> str:
+    """The page's own, in a scope of its own."""
+    parts = [(_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    return '(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();"
+
+
+@cache
+def _styles() -> str:
+    def colours(values: Sequence[str]) -> str:
+        return ":root { " + " ".join(f"--c{index}: {value};" for index, value in enumerate(values)) + " }"
+
+    text = (_WEB / "report.css").read_text(encoding="utf-8")
+    return f"{colours(style.COLOURS)}\n@media (prefers-color-scheme: dark) {{ {colours(_ON_DARK)} }}\n{text}"
+
+
+def policy(served: bool = False) -> str:
+    """Nothing from anywhere but this file, videos beside it, and our script; served, also fresh data from there."""
+    checksum = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode("ascii")
+    rules = ["default-src 'none'", f"script-src 'sha256-{checksum}'", "style-src 'unsafe-inline'", "img-src data:"]
+    rules += ["media-src data: 'self'", "base-uri 'none'", "form-action 'none'"]
+    return "; ".join([*rules, "connect-src 'self'"] if served else rules)
+
+
+def document(title: str, body: Iterable[str], served: bool = False) -> str:
     """The whole page; `body` is HTML, `title` is text."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy(served)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
+        f"<title>{escape(title)}</title>\n<style>{_styles()}</style>\n</head>\n<body>\n<main>\n"
         + "\n".join(body)
         + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def curves(data: Any) -> str:
+    """The place of the interactive curves, the data, and the script, which draws before the rest is read."""
+    skeleton = (_WEB / "curves.html").read_text(encoding="utf-8")
+    return f'{skeleton}<script type="application/json" id="data">{embedded(data)}</script>\n<script>{script()}</script>'
+
+
+def runs() -> str:
+    """The place of the table of runs."""
+    return (_WEB / "runs.html").read_text(encoding="utf-8")
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand in HTML: no `<`, so no tag and no end of a script."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False, default=str).replace("<", "\\u003c")
+
+
+def heading(title: str, badges: Iterable[Sequence[str]], about: str, first: str = "") -> str:
+    """`badges` are (class, text); `first` is HTML that comes before them."""
+    shown = " ".join(f'<span class="badge {escape(kind)}">{escape(words)}</span>' for kind, words in badges)
+    return (
+        f'<h1 id="title">{escape(title)}</h1>'
+        f'<p>{first}<span id="badges">{shown}</span> <span class="soft" id="about">{escape(about)}</span></p>'
     )
 
 
@@ -90,19 +114,22 @@ def cards(items: Iterable[tuple[str, str, str]]) -> str:
         f'<div class="card"><span>{escape(what)}</span><b>{escape(value)}</b><span>{escape(remark)}</span></div>'
         for what, value, remark in items
     )
-    return f'<div class="cards">{"".join(shown)}</div>'
+    return f'<div class="cards" id="cards">{"".join(shown)}</div>'
 
 
-def figure(picture: Picture, alt: str) -> str:
-    """A picture, embedded, with its numbers to download."""
+def figure(picture: Picture, alt: str, still: bool = False) -> str:
+    """A picture, embedded, with its numbers to download; a `still` one gives way to the script's curves."""
     with Image.open(picture.png) as image:
-        # Drawn at 150 dpi for sharp screens; a page counts 96 to the inch.
-        width = round(image.width * 96 / 150)
-    link = f'<a download="{escape(picture.csv.name)}" href="{data_uri(picture.csv, "text/csv")}">'
+        # Drawn at 150 dpi for sharp screens; a page counts 96 to the inch. With both, nothing moves when it loads.
+        width, height = (round(side * 96 / 150) for side in image.size)
+    name = picture.csv.name
+    small = picture.csv.stat().st_size <= _CSV_BYTES
+    where = data_uri(picture.csv, "text/csv") if small else quote(f"{picture.csv.parent.name}/{name}")
+    link = f'<a download="{escape(name)}" href="{where}">'
     return (
-        f'<figure class="picture"><img width="{width}" alt="{escape(alt)}" '
-        f'src="{data_uri(picture.png, "image/png")}">'
-        f"<figcaption>{escape(picture.caption)} {link}{escape(picture.csv.name)}</a></figcaption></figure>"
+        f'<figure class="picture{" still" if still else ""}"><img width="{width}" height="{height}" '
+        f'alt="{escape(alt)}" loading="lazy" src="{data_uri(picture.png, "image/png")}">'
+        f"<figcaption>{escape(picture.caption)} {link}{escape(name)}</a></figcaption></figure>"
     )
 
 
@@ -128,6 +155,13 @@ def bar(share: float, remark: str = "") -> str:
 
 def note(text: str) -> str:
     return f'<p class="note">{escape(text)}</p>'
+
+
+def notes(texts: Sequence[str]) -> str:
+    """The first of them, and the others folded: many must not push the curves off the screen."""
+    shown, more = texts[:_NOTES], texts[_NOTES:]
+    folded = f"<details><summary>{len(more)} more notes</summary>{''.join(map(note, more))}</details>" if more else ""
+    return f'<div id="notes">{"".join(map(note, shown))}{folded}</div>'
 
 
 def details(summary: str, text: str) -> str:

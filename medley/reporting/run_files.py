@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from medley.training.run import flatten
+
 
 @dataclass(frozen=True)
 class TaskScore:
@@ -34,6 +38,7 @@ class Evaluation:
     success: float
     ret: float
     per_task: dict[str, TaskScore]
+    env_step: float = math.nan  # control steps of the simulator: more than `step` where actions are repeated
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,15 @@ def read_lines(path: Path, problems: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def options_of(config: str) -> dict[str, Any]:
+    """`agent.trunk` and so on from the text of a config.yaml; nothing where it cannot be read."""
+    try:
+        tree = yaml.safe_load(config)
+        return flatten(tree) if isinstance(tree, dict) else {}
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):  # not YAML, or not of options
+        return {}
+
+
 def from_results(row: dict[str, Any]) -> Evaluation:
     per_task: dict[str, TaskScore] = {}
     scores = row.get("per_task")
@@ -135,6 +149,7 @@ def _evaluation(row: dict[str, Any], ret: object, per_task: dict[str, TaskScore]
         success=number(row.get("success")),
         ret=number(ret),
         per_task=per_task,
+        env_step=number(row.get("env_step")),
     )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from medley.errors import MedleyError
+from medley.reporting import apart
+from medley.reporting.differences import decisive
 from medley.reporting.run_files import (
     Evaluation,
     Video,
@@ -17,6 +22,7 @@ from medley.reporting.run_files import (
     from_log,
     from_results,
     number,
+    options_of,
     read_json,
     read_lines,
     read_text,
@@ -48,6 +54,10 @@ class RunData:
         return str(self.info.get("config_name") or self.path.parent.name)
 
     @property
+    def agent(self) -> str:
+        return str(self.info.get("agent") or self.options.get("agent.name") or self.config_name)
+
+    @property
     def seed(self) -> str:
         return str(self.info.get("seed", self.path.name.removeprefix("seed_")))
 
@@ -59,6 +69,11 @@ class RunData:
     def status(self) -> str:
         return str(self.info.get("status") or "unknown")
 
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """`agent.trunk` and so on; empty where config.yaml cannot be read."""
+        return options_of(self.config)
+
     def progress(self, key: str) -> float:
         """`step`, `frames`, `updates` or `minutes`: the furthest that any file of the run mentions."""
         known = [number(self.info.get(key))]
@@ -69,16 +84,21 @@ class RunData:
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs that differ in their seed only."""
+    """Runs that are averaged: seeds of one configuration, or whatever was asked to be taken together."""
 
     label: str
     env: str
     tasks: tuple[str, ...]
     runs: tuple[RunData, ...]
+    notes: tuple[str, ...] = ()  # what is apart from them and why, and in what they differ
 
 
 def find_runs(paths: Iterable[Path]) -> list[RunData]:
     """Every run in `paths`, each a run folder or any folder above some."""
+    return [read_run(folder) for folder in run_folders(paths)]
+
+
+def run_folders(paths: Iterable[Path]) -> list[Path]:
     folders: dict[Path, Path] = {}
     given = [Path(path) for path in paths]
     for path in given:
@@ -93,39 +113,88 @@ def find_runs(paths: Iterable[Path]) -> list[RunData]:
     if not folders:
         places = ", ".join(str(path) for path in given) or "nothing"
         raise MedleyError(f"No run found in {places}: a run folder holds one of {', '.join(_MARKS)}.")
-    return [read_run(folder) for folder in folders.values()]
+    return list(folders.values())
 
 
 def group_runs(runs: Sequence[RunData], labels: Mapping[Path, str] | None = None) -> list[RunGroup]:
-    """Runs of the same env, config, tasks and protocol are the seeds of one group.
+    """Runs of one name and one protocol are one group.
 
-    `labels` says what the configs of some run folders are called, where that is not in the folders themselves.
-    The same seed twice cannot be two seeds: such runs make one group per folder.
+    The name is that of the configuration, or what `labels` says for a run folder. Runs with the same label are taken
+    together even if their options differ, as long as these are not the protocol's (`apart.facts`).
     """
-    names = {id(run): (labels or {}).get(run.path.resolve(), run.config_name) for run in runs}
-    groups: dict[tuple[object, ...], list[RunData]] = {}
+    named = {id(run): (labels or {}).get(run.path.resolve(), run.config_name) for run in runs}
+    parts: dict[tuple[str, str, str], list[RunData]] = {}
     for run in runs:
-        groups.setdefault((run.env, names[id(run)], run.tasks, run.protocol), []).append(run)
-    split: list[list[RunData]] = []
-    for members in groups.values():
-        if len({run.seed for run in members}) == len(members):
-            split.append(members)
-            continue
-        folders: dict[Path, list[RunData]] = {}
-        for run in members:
-            folders.setdefault(run.path.resolve().parent, []).append(run)
-        split.extend(folders.values())
-
+        parts.setdefault((named[id(run)], run.env, apart.key(run)), []).append(run)
+    notes = _why_apart(parts)
     one_env = len({run.env for run in runs}) == 1
-    found = [names[id(members[0])] for members in split]
-    shown = [name if one_env else f"{members[0].env} / {name}" for name, members in zip(found, split, strict=True)]
-    named = []
-    for index, (label, members) in enumerate(zip(shown, split, strict=True)):
-        if shown.count(label) > 1:
-            label = f"{label} ({shown[: index + 1].count(label)}: {members[0].path.parent})"
+    found: list[tuple[str, list[RunData], list[str]]] = []
+    for key, members in parts.items():
+        name, env, _ = key
+        alike = [other for other in parts if other[:2] == (name, env)]
+        shown = name if one_env or env in name else f"{env} / {name}"
+        if len(alike) > 1:
+            shown += f" ({apart.suffixes([parts[other] for other in alike])[alike.index(key)]})"
+        labelled = all(run.path.resolve() in (labels or {}) for run in members)
+        for some, left_out in [_without_copies(members)] if labelled else _folders(members):
+            found.append((shown, some, notes.pop(id(members), []) + left_out + apart.pooled(shown, some)))
+
+    names = [shown for shown, _, _ in found]
+    groups = []
+    for index, (label, members, said) in enumerate(found):
+        if names.count(label) > 1:
+            label = f"{label} ({names[: index + 1].count(label)}: {members[0].path.parent})"
         members = sorted(members, key=lambda run: (len(run.seed), run.seed))
-        named.append(RunGroup(label, members[0].env, members[0].tasks, tuple(members)))
-    return named
+        groups.append(RunGroup(label, members[0].env, members[0].tasks, tuple(members), tuple(said)))
+    return groups
+
+
+def _why_apart(parts: Mapping[tuple[str, str, str], list[RunData]]) -> dict[int, list[str]]:
+    """For every name in several parts a sentence, by the id of the first part that has something to show."""
+    said: dict[int, list[str]] = {}
+
+    def say(name: str, some: Sequence[Sequence[RunData]], among: Sequence[list[RunData]]) -> None:
+        if len(some) > 1:
+            first = next((part for part in among if any(run.evaluations for run in part)), among[0])
+            said.setdefault(id(first), []).append(apart.sentence(name, some))
+
+    names: dict[str, dict[str, list[list[RunData]]]] = {}
+    for (name, env, _), part in parts.items():
+        names.setdefault(name, {}).setdefault(env, []).append(part)
+    for name, envs in names.items():
+        # Envs are told apart first, then what differs within each of them.
+        say(name, [list(chain(*some)) for some in envs.values()], list(chain(*envs.values())))
+        for some in envs.values():
+            say(name, some, some)
+    return said
+
+
+def _folders(members: list[RunData]) -> list[tuple[list[RunData], list[str]]]:
+    """The same seed twice cannot be two seeds: such runs make one group per folder."""
+    if len({run.seed for run in members}) == len(members):
+        return [(members, [])]
+    folders: dict[Path, list[RunData]] = {}
+    for run in members:
+        folders.setdefault(run.path.resolve().parent, []).append(run)
+    return [(some, []) for some in folders.values()]
+
+
+def _without_copies(members: list[RunData]) -> tuple[list[RunData], list[str]]:
+    """The same seed with the same options is the same run once more: the one that is further stays."""
+    kept: dict[str, RunData] = {}
+    for run in members:
+        same = json.dumps([run.seed, decisive(run.options) or run.config_name], sort_keys=True, default=str)
+        best = kept.get(same)
+        if best is None or _reached(run) > _reached(best):
+            kept[same] = run
+    stays = [run for run in members if any(run is other for other in kept.values())]
+    left = [run for run in members if not any(run is other for other in kept.values())]
+    text = "has the options and the seed of another run: it says nothing new and is left out."
+    return stays, [f"{run.path} {text}" for run in left]
+
+
+def _reached(run: RunData) -> int:
+    return run.evaluations[-1].step if run.evaluations else -1
 
 
 def read_run(path: Path) -> RunData:

@@ -1,4 +1,4 @@
-"""How every picture looks, and how it is written: a PNG, and its numbers as CSV beside it."""
+"""How every picture looks, and how it is written: as PNG and as SVG, with its numbers as CSV beside it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
@@ -26,6 +27,7 @@ class Picture:
     """What was written, and what it shows."""
 
     png: Path
+    svg: Path
     csv: Path
     caption: str
 
@@ -82,10 +84,28 @@ def clean(name: str, limit: int = 40) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def shortened(name: str, limit: int) -> str:
+    """As `clean`, but what is left out is in the middle: names of a sweep differ at their ends."""
+    shown = clean(name, len(name))
+    half = (limit - 1) // 2
+    return shown if len(shown) <= limit else f"{shown[: limit - 1 - half]}…{shown[-half:]}"
+
+
+def wrapped(name: str, width: int = 26, lines: int = 2) -> str:
+    """A long name on several lines, broken behind `_`, `-`, a comma or a space where there is one."""
+    shown: list[str] = []
+    rest = shortened(name, width * lines - 4)
+    while len(rest) > width and len(shown) < lines - 1:
+        at = max(rest.rfind(mark, 0, width) for mark in "_-, /")
+        at = at + 1 if at > width // 3 else width
+        shown.append(rest[:at].rstrip())
+        rest = rest[at:].lstrip()
+    return "\n".join([*shown, clean(rest, width)])
+
+
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 4) -> None:
     """One legend below all panels, in as many columns as its longest label leaves room for."""
-    longest = 0.45 + 0.068 * max((len(label) for label in labels), default=0)  # inches, at this size of letters
-    columns = max(1, min(columns, int(figure.get_figwidth() / longest)))
+    columns = _columns(figure.get_figwidth(), labels, columns)
     box = figure.legend(
         handles,
         labels,
@@ -99,20 +119,37 @@ def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], column
         text.set_parse_math(False)
 
 
+def legend_height(width: float, labels: Sequence[str], columns: int = 4) -> float:
+    """Inches that a legend takes from its figure."""
+    return 0.19 * math.ceil(len(labels) / _columns(width, labels, columns))
+
+
+def _columns(width: float, labels: Sequence[str], most: int) -> int:
+    longest = 0.45 + 0.068 * max((len(label) for label in labels), default=0)  # inches, at this size of letters
+    return max(1, min(most, int(width / longest)))
+
+
 def save(figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Picture:
-    """Write `<stem>.png` and `<stem>.csv`."""
+    """Write `<stem>.png`, `<stem>.svg` and `<stem>.csv`."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Appended, not with_suffix: a stem may hold a dot.
-    png, table = Path(f"{stem}.png"), Path(f"{stem}.csv")
+    png, svg, table = (Path(f"{stem}.{kind}") for kind in ("png", "svg", "csv"))
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     # Lines on white need few colours: a palette makes the file a third, and reports embed it.
     Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(png, optimize=True)
-    with table.open("w", newline="", encoding="utf-8") as file:
+    # Letters as outlines look the same wherever it is opened; without date and chance it is the same file every time.
+    with matplotlib.rc_context({"svg.hashsalt": "medley", "svg.fonttype": "path"}):
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    write_csv(table, header, rows)
+    return Picture(png, svg, table, caption)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows([_cell(value) for value in row] for row in rows)
-    return Picture(png, table, caption)
 
 
 def _cell(value: Any) -> Any:

@@ -75,7 +75,10 @@ class RealTimeLoop:
 
     def _episode(self, should_stop: Callable[[], bool]) -> None:
         """Up to its end, that of the run, or a wish to stop."""
+        from medley.training.collector import Collector
+
         x, collector = self.x, self.x.parts.collector
+        assert isinstance(collector, Collector)  # what acts in real time acts here
         e = x.config.experiment
         before = None  # the step that is not kept yet
         while True:

@@ -19,11 +19,13 @@ STOPPED = 130  # a run that was asked to stop, and is saved
 def write_script(job: Job, resources: Resources) -> Path:
     """`run.sh` begins the run or goes on with it, from wherever it is started."""
     job.folder.mkdir(parents=True, exist_ok=True)
-    python = [*shlex.split(resources.container), sys.executable]
+    # Inside a container this Python does not exist, and what it imports is not meant.
+    container = shlex.split(resources.container)
+    python = [*container, "python3"] if container else [sys.executable]
     command = shlex.join([*python, "-u", "-m", "medley", "train", *job.words, "logger.console=lines"])
     path = os.environ.get("PYTHONPATH")
     lines = ["#!/usr/bin/env bash", f"cd {shlex.quote(str(Path.cwd()))}"]
-    lines += [f"export PYTHONPATH={shlex.quote(path)}"] if path else []
+    lines += [f"export PYTHONPATH={shlex.quote(path)}"] if path and not container else []
     lines += [resources.before] if resources.before else []
     script = job.folder / "run.sh"
     script.write_text("\n".join([*lines, f"exec {command}", ""]), encoding="utf-8")

@@ -27,10 +27,15 @@ def launch(
         for job in jobs:
             say(f"  {job.folder}: {job.standing}")
         return 0
+    prepare(request, todo)
+    return _start(request, todo, say)
+
+
+def prepare(request: Request, todo: Sequence[Job]) -> None:
+    """What a job needs in its folder before an engine can take it up."""
     for job in todo:
         write_script(job, request.resources)
         note(job.folder, engine=request.on, failures=0, error=None)
-    return _start(request, todo, say)
 
 
 def _start(request: Request, todo: list[Job], say: Say) -> int:

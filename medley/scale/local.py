@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,8 +13,14 @@ from medley.scale.worker import Worker
 from medley.training.stopping import StopRequest
 
 
-def carry_out(folders: list[Path], request: Request, say: Callable[[str], None]) -> int:
-    """Waits for all of them. Ctrl-C asks them to save themselves."""
+def carry_out(
+    folders: list[Path],
+    request: Request,
+    say: Callable[[str], None],
+    look: Callable[[], Container[Path]] = tuple,
+) -> int:
+    """Waits for all of them. Ctrl-C asks them to save themselves; `look`, called now and then, names those that nobody
+    wants any more."""
     workers = [Worker(pack, request.retries, "local") for pack in packs(folders, request.resources)]
     ends: dict[str, str] = {}
 
@@ -28,8 +34,9 @@ def carry_out(folders: list[Path], request: Request, say: Callable[[str], None])
         waiting = [threads.submit(work, worker) for worker in workers]
         while not all(future.done() for future in waiting):
             time.sleep(0.1)
-            if stop():
-                for worker in workers:
+            unwanted = look()
+            for worker in workers:
+                if stop() or all(folder in unwanted for folder in worker.folders):
                     worker.stop()
         for future in waiting:
             future.result()

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from medley.errors import MedleyError
 from medley.scale.folder import note
 from medley.scale.launch import packs, summary
+from medley.scale.ray_cluster import connect
 from medley.scale.sweep import Request
 from medley.scale.worker import Worker
 from medley.training.stopping import StopRequest
-
-
-def connect() -> Any:
-    """Ray, connected to the cluster that RAY_ADDRESS names, or to one on this machine."""
-    try:
-        import ray
-    except ImportError:
-        raise MedleyError("on=ray needs Ray: pip install 'medley[ray]'.") from None
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS")
-        paths = {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}
-        ray.init(
-            address=address,
-            runtime_env={"env_vars": paths},
-            logging_level="ERROR",
-            include_dashboard=False,
-            log_to_driver=False,
-        )
-    return ray
 
 
 class Keeper:

@@ -15,7 +15,7 @@ class Resources:
     time: str = ""  # "24:00:00"; empty: what the cluster gives
     partition: str = ""
     account: str = ""
-    container: str = ""  # a command that goes before Python, like "apptainer exec --nv medley.sif"
+    container: str = ""  # a command that goes before its own python3, like "apptainer exec --nv medley.sif"
     before: str = ""  # a shell line that is run first, like "module load cuda"
     per_job: int = 1  # runs side by side in one job, on one GPU
     array: int = 0  # jobs of an array that run at once; 0: as many as fit

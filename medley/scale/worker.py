@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -23,6 +24,12 @@ LOOK = 0.2  # seconds between two looks at a run that somebody else has begun
 def _deaf() -> None:
     """Slurm's warning goes to every process of a job; it is meant for the one that asks runs to save themselves."""
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+
+
+def _complete(folder: Path) -> None:
+    """The report, where a run was interrupted between its last step and that."""
+    if not (folder / "report.html").exists():
+        subprocess.run([sys.executable, "-m", "medley", "report", str(folder)], stdout=subprocess.DEVNULL, check=False)
 
 
 class Worker:
@@ -60,6 +67,8 @@ class Worker:
             time.sleep(LOOK)
         while True:
             if is_finished(folder):
+                if not self._stopping:
+                    _complete(folder)
                 ends[str(folder)] = "finished"
                 return
             if self._stopping:

@@ -55,12 +55,17 @@ class OwnPolicy:
         return self._act(obs.to(self._device), noise).cpu()
 
 
+def quickest(agent: Agent) -> Act:
+    """How an agent on the CPU acts: by compiled code where there is some."""
+    native = agent.native(threads=1)
+    return agent.act if isinstance(native, str) else native.act
+
+
 class CopyOnCPU:
     """A copy on the CPU of an agent anywhere, by compiled code where there is some."""
 
     def __init__(self, agent: Agent, copy: Agent, act: Act | None = None) -> None:
-        native = copy.native(threads=1)
-        self._act: Act = act or (copy.act if isinstance(native, str) else native.act)
+        self._act = act or quickest(copy)
         self._agent, self._to = agent, copy.policy_tensors()
         self._on_gpu = any(tensor.is_cuda for tensor in agent.policy_tensors())
         if self._on_gpu:
@@ -79,12 +84,17 @@ class CopyOnCPU:
             self._copied.record()
             self._waiting = True
 
-    def __call__(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+    def weights(self) -> list[Tensor]:
+        """As they were at the last refresh."""
         if self._waiting:
             self._copied.synchronize()
             with torch.no_grad():
                 torch._foreach_copy_(self._to, self._between)
             self._waiting = False
+        return self._to
+
+    def __call__(self, obs: Tensor, noise: Tensor | None) -> Tensor:
+        self.weights()
         return self._act(obs, noise)
 
 

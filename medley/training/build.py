@@ -24,7 +24,7 @@ from medley.replay.frames import FrameReplay
 from medley.replay.ring import Replay
 from medley.training.acting import Acting, CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
 from medley.training.build_intentions import build_intention_collector, build_intention_replay
-from medley.training.collector import Collector
+from medley.training.collector import Collecting, Collector
 from medley.training.evaluator import Evaluator
 from medley.training.graphs import GraphedUpdates
 from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Updates
@@ -41,7 +41,7 @@ class Parts:
     agent: Agent
     replay: ReplayBase
     rewards: RewardScale
-    collector: Collector
+    collector: Collecting
     learner: Learner
     acting: Acting
     evaluator: Evaluator
@@ -65,7 +65,11 @@ def build_together(configs: Sequence[Config]) -> list[Parts]:
 def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Seed]:
     """What is acted on, and what learns from it."""
     assert config.replay_buffer.batch_size is not None
-    env = env_kind(config.env.builder).build(config.env, config.env.slots_per_task, config.setup.seed, False)
+    away = config.collect.on != "local"
+    slots = 1 if away else config.env.slots_per_task
+    env = env_kind(config.env.builder).build(config.env, slots, config.setup.seed, False)
+    if away:
+        env.speak_for(config.env.slots_per_task)
     kind = agent_kind(config.agent.builder)
     spaces = spaces_of(env, kind.has_intentions)
     agent_seed, replay_seed, _ = _streams(config.setup.seed)
@@ -139,8 +143,11 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     def copy(rows: int, steps: int, unseen: bool = False) -> Acting:
         return copy_policy(config, agent, spaces_of(env, agent.has_intentions), rows, steps, device, unseen)
 
+    learner = Learner(seed, updates, env.intentions if agent.has_intentions else env.tasks)
     acting: Acting
-    if on_gpu or overlap:
+    if config.collect.on == "ray":
+        acting = _broadcast(config, agent, env, learner)
+    elif on_gpu or overlap:
         acting = copy(env.num_envs, e.collect_steps)
     else:
         acting = OwnPolicy(agent, device, updates.native.act if isinstance(updates, NativeUpdates) else None)
@@ -158,7 +165,7 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
         replay=seed.replay,
         rewards=seed.rewards,
         collector=_build_collector(config, env, agent),
-        learner=Learner(seed, updates, env.intentions if agent.has_intentions else env.tasks),
+        learner=learner,
         acting=acting,
         evaluator=evaluator,
         device=device,
@@ -167,11 +174,23 @@ def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates)
     )
 
 
-def _build_collector(config: Config, env: MultiTaskEnv, agent: Agent) -> Collector:
-    seed = _streams(config.setup.seed)[2]
+def _build_collector(config: Config, env: MultiTaskEnv, agent: Agent) -> Collecting:
+    seed = collector_seed(config)
+    if config.collect.on == "ray":
+        from medley.scale.ray_collect import RayCollector
+
+        return RayCollector(config, env)
     if agent.has_intentions:
         return build_intention_collector(config, env, agent, seed)
     return Collector(env, seed, config.agent.noise_hold)
+
+
+def _broadcast(config: Config, agent: Agent, env: MultiTaskEnv, learner: Learner) -> Acting:
+    """A copy on the CPU, for workers elsewhere."""
+    from medley.scale.ray_collect import Broadcast
+
+    copy = agent_kind(config.agent.builder).build(config.agent, spaces_of(env), torch.device("cpu"), 0)
+    return Broadcast(CopyOnCPU(agent, copy), lambda: learner.updates)
 
 
 def copy_policy(
@@ -292,6 +311,10 @@ def spaces_of(env: MultiTaskEnv, intentions: bool = False) -> Spaces:
         return Spaces(env.tasks, observation[0], *rest)
     channels, height, width = observation
     return Spaces(env.tasks, 0, *rest, image=(channels, height, width))
+
+
+def collector_seed(config: Config) -> int:
+    return _streams(config.setup.seed)[2]
 
 
 def _streams(seed: int) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from medley.envs.api import MultiTaskEnv
-from medley.errors import NonFiniteError
+from medley.errors import ConfigError, NonFiniteError
 from medley.replay.base import Step
 from medley.robots.episode_delays import EpisodeDelays
 from medley.training.acting import Act
@@ -69,22 +70,47 @@ def plain(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return obs if obs.dtype == np.uint8 else obs.astype(np.float32)
 
 
+class Collecting(Protocol):
+    """What a run asks of whoever takes its steps, here or elsewhere."""
+
+    def collect(
+        self, act: Act, steps: int, explore: str, step: int, tasks: npt.NDArray[np.bool_] | None = None
+    ) -> tuple[list[Step], list[Episode]]:
+        """`steps` steps in every slot, or in those of some `tasks` (a mask). `explore`: "policy" samples actions,
+        "random" draws them uniformly. `step` is the counter before the first of them."""
+        ...
+
+    def drain(self) -> dict[str, float]:
+        """What there is to say of collecting in a training line, of the time since it was last asked."""
+        ...
+
+    def tell(self, say: Callable[[str], None]) -> None:
+        """Whom to tell what a reader should know at once."""
+        ...
+
+    def state(self) -> dict[str, npt.NDArray[Any]]: ...
+
+    def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Collector:
-    def __init__(self, env: MultiTaskEnv, seed: int, noise_hold: int = 1) -> None:
+    def __init__(self, env: MultiTaskEnv, seed: int, noise_hold: int = 1, parts: int = 1) -> None:
+        """`parts`: noise is drawn for so many times as many slots."""
         self.env = env
         self.shape = (len(env.tasks), env.slots_per_task)
         # On the CPU whatever the device: the actions tried do not depend on where the networks are.
         self.generator = torch.Generator().manual_seed(seed)
         self.obs, _ = env.reset(seed=env.seed)
         action_dim = env.single_action_space.shape[0]  # type: ignore[index]
+        self.noise_shape = (self.shape[0], self.shape[1] * parts, action_dim)
         self.delays = EpisodeDelays(env)
-        self.held = HeldNoise((*self.shape, action_dim), noise_hold) if noise_hold > 1 else None
+        self.held = HeldNoise(self.noise_shape, noise_hold) if noise_hold > 1 else None
 
     def collect(
         self, act: Act, steps: int, explore: str, step: int, tasks: npt.NDArray[np.bool_] | None = None
     ) -> tuple[list[Step], list[Episode]]:
-        """`steps` steps in every slot, or in those of some `tasks` (a mask). `explore`: "policy" samples actions,
-        "random" draws them uniformly. `step` is the counter before the first of them, for error messages."""
         active = None if tasks is None else tasks[self.env.task_ids]
         chunk: list[Step] = []
         episodes: list[Episode] = []
@@ -159,9 +185,8 @@ class Collector:
 
     def _draw(self, steps: int, explore: str) -> Tensor:
         """The random numbers of so many steps: uniform for random actions, normal for noise."""
-        shape = (steps, *self.shape, self.env.single_action_space.shape[0])  # type: ignore[index]
         draw = torch.rand if explore == "random" else torch.randn
-        drawn = draw(shape, generator=self.generator)
+        drawn = draw((steps, *self.noise_shape), generator=self.generator)
         return drawn if self.held is None or explore == "random" else self.held.hold(drawn, self.generator)
 
     def _within(self, uniform: Tensor) -> npt.NDArray[np.float32]:
@@ -180,11 +205,22 @@ class Collector:
                 task = self.env.tasks[self.env.task_ids[np.flatnonzero(bad)[0]]]
                 raise NonFiniteError(f"step {step}, task {task}: {what}.")
 
+    def drain(self) -> dict[str, float]:
+        return {}
+
+    def tell(self, say: Callable[[str], None]) -> None:
+        pass
+
+    def close(self) -> None:
+        self.env.close()
+
     def state(self) -> dict[str, npt.NDArray[Any]]:
         held = {} if self.held is None else self.held.state()
         return {"generator": self.generator.get_state().numpy(), **held, **self.env.state()}
 
     def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        if "generator" not in state:
+            raise ConfigError("this checkpoint is of workers elsewhere: it needs collect.on=ray, as it was.")
         self.generator.set_state(torch.from_numpy(state["generator"].copy()))
         if self.held is not None:
             self.held.set_state(state)

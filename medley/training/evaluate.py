@@ -32,7 +32,7 @@ from medley.training.evaluator import (
 from medley.training.policy import build_agent
 from medley.training.protocols import PROTOCOLS
 from medley.training.run import Run
-from medley.training.start import newest_checkpoint
+from medley.training.start import checkpoint_folder
 
 WORDS = (
     "experiment.protocol",
@@ -60,7 +60,7 @@ def evaluate(
     chosen = _chosen(config, words or [])
     check_eval_acting(chosen)
     config = dataclasses.replace(config, experiment=chosen.experiment, agent=chosen.agent, logger=chosen.logger)
-    folder = _checkpoint_folder(run.path, checkpoint, say)
+    folder = checkpoint_folder(run.path, checkpoint, say)
     step = int(folder.name.removeprefix("long_term_"))
     device = prepare_device(config)
     evaluator = build_evaluator(config)
@@ -171,16 +171,6 @@ def _acting(config: Config) -> dict[str, Any]:
             value = getattr(value, part)
         out[name] = value
     return out
-
-
-def _checkpoint_folder(run: Path, step: int | None, say: Callable[[str], None]) -> Path:
-    if step is None:
-        return newest_checkpoint(run, say)
-    for name in (str(step), f"long_term_{step}"):
-        if (run / "checkpoints" / name / "agent.safetensors").is_file():
-            return run / "checkpoints" / name
-    there = sorted(p.name for p in (run / "checkpoints").glob("*") if not p.name.startswith("."))
-    raise ConfigError(f"{run} has no checkpoint {step}; there are {', '.join(there) or 'none'}.")
 
 
 def _earlier_scores(out: Path, header: dict[str, Any]) -> list[EpisodeScore]:

@@ -19,7 +19,7 @@ from medley.reporting.console import Console, make_console
 from medley.reporting.episodes import EpisodeRows
 from medley.reporting.logger import Logger
 from medley.training.build import Parts, build
-from medley.training.checkpoints import Checkpoints, Snapshot
+from medley.training.checkpoints import Checkpoints
 from medley.training.collector import Episode, episode_statistics
 from medley.training.eval_acting import set_acting
 from medley.training.evaluations import Evaluations
@@ -27,6 +27,7 @@ from medley.training.evaluator import Interrupted
 from medley.training.filming import Filming
 from medley.training.run import Run, peak_memory
 from medley.training.scheduler import Scheduler
+from medley.training.snapshot import put_back, take
 from medley.training.upkeep import Upkeep
 
 
@@ -46,7 +47,7 @@ class Experiment:
         self.finished: list[Episode] = []  # since the last training line
         filming = Filming(config, run.path / "video", self._note)
         env, evaluator = self.parts.env, self.parts.evaluator
-        self.rows = EpisodeRows(config, env, self.parts.overlap)  # of episodes.jsonl
+        self.rows = EpisodeRows(config, env, _chunks_behind(config, self.parts))  # of episodes.jsonl
         set_acting(evaluator, config)
         self.evaluations = Evaluations(config.experiment, evaluator, run.path / "results.json", filming, self.rows)
         self.log_lengths: dict[str, int] = {}
@@ -75,6 +76,7 @@ class Experiment:
         resumed = self.restore(step)
         self.console = self._open_console()
         self.logger = self._open_logger(self.console, resumed)
+        self.parts.collector.tell(self._note)
         drawn = self.parts.env.renderer
         self._note_status("running", **({"renderer": drawn} if drawn else {}))
         self._clock = self._saved_at = self._logged_at = time.monotonic()
@@ -189,7 +191,7 @@ class Experiment:
         with contextlib.suppress(OSError):
             self.checkpoints.settle()
         self.logger.close()
-        self.parts.env.close()
+        self.parts.collector.close()
         self.parts.evaluator.close()
 
     # ---- what is due
@@ -207,9 +209,9 @@ class Experiment:
 
     def _time_is_up(self) -> bool:
         limit = self.config.experiment.max_minutes
-        return limit is not None and self._minutes() >= limit
+        return limit is not None and self.minutes_so_far() >= limit
 
-    def _minutes(self) -> float:
+    def minutes_so_far(self) -> float:
         return self.minutes + (time.monotonic() - self._clock) / 60
 
     # ---- numbers
@@ -243,7 +245,7 @@ class Experiment:
         if not self.scheduler.uniform:
             row |= {f"frames_env_index_{i}": int(n) for i, n in enumerate(self.parts.replay.counts)}
             row |= {f"share_env_index_{i}": float(x) for i, x in enumerate(self.scheduler.shares())}
-        row |= self.parts.learner.drain(self.step) | self.parts.env.drain()
+        row |= self.parts.learner.drain(self.step) | self.parts.env.drain() | self.parts.collector.drain()
         self._logged_at, self._logged_env_step = now, row["env_step"]
         self.last_log, self.finished = self.step, []
         self.logger.write("train", row)
@@ -259,7 +261,7 @@ class Experiment:
         self.console.progress(self.step, self.parts.learner.updates, doing)
 
     def _note_status(self, status: str, **more: Any) -> None:
-        minutes = self._minutes() if hasattr(self, "_clock") else self.minutes
+        minutes = self.minutes_so_far() if hasattr(self, "_clock") else self.minutes
         try:
             self.run.write_info(status=status, **self.counters(), minutes=round(minutes, 3), **more)
         except OSError as e:
@@ -270,27 +272,11 @@ class Experiment:
 
     def save(self) -> None:
         """A checkpoint of this instant. What is not finite is never saved."""
-        p, began = self.parts, time.monotonic()
-        p.learner.check_finite(self.step)
-        sums, counts = p.learner.state()
-        counters = {
-            **self.counters(),
-            "last_eval": self.evaluations.last,
-            "last_log": self.last_log,
-            "episodes_ended": self.episodes_ended,
-            "finished": [list(episode) for episode in self.finished],
-            "owed": self.owed,
-            "missed": self.missed,
-            "minutes": self._minutes(),
-            "metric_counts": counts,
-            "scheduler": self.scheduler.state(),
-            "episode_rows": self.rows.state(),
-        }
+        began = time.monotonic()
+        self.parts.learner.check_finite(self.step)
         try:
-            counters["log_lengths"] = self.logger.files.lengths()
-            snapshot = Snapshot(p.agent.state_dict(), sums, p.collector.state(), p.rewards.state(), counters)
-            replay = p.replay if self.config.experiment.save.buffer.should_save else None
-            self.checkpoints.save(self.step, snapshot, replay)
+            replay = self.parts.replay if self.config.experiment.save.buffer.should_save else None
+            self.checkpoints.save(self.step, take(self), replay)
             self._save_seconds.append(time.monotonic() - began)
         except (OSError, SafetensorError) as e:
             steps = [s for s in self.checkpoints.steps() if s != self.step]
@@ -307,26 +293,9 @@ class Experiment:
                 why = "\n  ".join(self.notes)
                 raise DamagedError(f"none of the checkpoints in {self.checkpoints.folder} can be used:\n  {why}")
             return False
-        p = self.parts
-        saved = self.checkpoints.load(path, p.replay)
-        c = saved.counters
-        p.agent.load_state_dict(saved.agent)
-        p.learner.set_state(saved.learner, c["metric_counts"])
-        p.learner.updates = c["updates"]
-        p.collector.set_state(saved.collector)
-        p.rewards.set_state(saved.rewards)
-        self.step, self.last_log = c["step"], c["last_log"]
-        self.episodes_ended, self.minutes = c["episodes_ended"], c["minutes"]
-        self.finished = [Episode(*episode) for episode in c["finished"]]
-        self.owed, self.missed = c.get("owed", 0), c.get("missed", 0)
-        self.scheduler.set_state(c["scheduler"])
-        p.replay.share.copy_(torch.from_numpy(self.scheduler.shares()).unsqueeze(1))
-        self.rows.set_state(c.get("episode_rows", {}))
-        self.upkeep.resume(self.step)
-        self.log_lengths = c["log_lengths"]
-        self.evaluations.restore(c["last_eval"])
+        put_back(self, self.checkpoints.load(path, self.parts.replay))
         self.notes.append(f"Going on from step {self.step:,}.")
-        if not p.replay.written and self.step:
+        if not self.parts.replay.written and self.step:
             self.notes.append("Replay was not saved (experiment.save.buffer.should_save=false): it starts empty.")
         return True
 
@@ -349,3 +318,8 @@ class Experiment:
         except OSError as e:
             console.close()
             raise MedleyError(f"the logs in {self.run.path} cannot be written: {e.strerror}.") from None
+
+
+def _chunks_behind(config: Config, parts: Parts) -> int:
+    """Of the newest policy, the one that acts."""
+    return config.collect.lag if config.collect.on == "ray" else int(parts.overlap)

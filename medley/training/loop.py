@@ -42,8 +42,8 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
             x.note_failure()
         raise
     finally:
-        for x in begun:
-            x.close()
+        for x in experiments:
+            x.close() if x in begun else x.parts.collector.close()
 
 
 def _run(experiments: Sequence[Experiment], should_stop: Callable[[], bool], thread: ThreadPoolExecutor) -> str:

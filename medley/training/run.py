@@ -27,6 +27,7 @@ from medley.files import read_json, replacing, write_json
 
 # Options that may differ when a run goes on: they do not touch what is learnt.
 HARMLESS = (
+    "collect.cpus",
     "env.workers",
     "env.worker_timeout",
     "experiment.num_train_steps",

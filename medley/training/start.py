@@ -171,6 +171,17 @@ def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
     return path
 
 
+def checkpoint_folder(run: Path, step: int | None = None, say: Say = lambda text: None) -> Path:
+    """Of the checkpoint at `step`, or the newest that is undamaged."""
+    if step is None:
+        return newest_checkpoint(run, say)
+    for name in (str(step), f"long_term_{step}"):
+        if (run / "checkpoints" / name / "agent.safetensors").is_file():
+            return run / "checkpoints" / name
+    there = sorted(p.name for p in (run / "checkpoints").glob("*") if not p.name.startswith("."))
+    raise ConfigError(f"{run} has no checkpoint {step}; there are {', '.join(there) or 'none'}.")
+
+
 def _move_aside(path: Path) -> Path:
     n = 1
     while (target := path.with_name(f"{path.name}.old-{n}")).exists():

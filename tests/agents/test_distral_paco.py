@@ -129,6 +129,17 @@ def test_which_policy_acts_can_be_chosen() -> None:
         check_distral(agent.options, TASKS)
 
 
+def test_the_common_policy_acts_on_what_it_has_learnt_from() -> None:
+    """Observations by their statistics, where the agent is told to."""
+    agent = distral(**{"normalize_obs": True, "distral.act": "common"})
+    obs = batch_of()[0].obs
+    assert agent.obs_norm is not None
+    agent.obs_norm.observe(3 * obs.numpy() + 1)
+    seen = agent.obs_norm(obs)
+    assert not torch.allclose(seen, obs)
+    assert torch.allclose(agent.act(obs, None), torch.tanh(policy(agent, agent.common_policy, seen)[0]))
+
+
 def paco(limit: float) -> PaCo:
     agent = make(builder="paco", **{"trunk": "paco", "paco.loss_limit": limit})
     assert isinstance(agent, PaCo)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 from typing import Any
 
 import pytest
 
-from medley.bench import learner, methods, render, train, update
+from medley.bench import command, learner, methods, render, train, update
 from medley.envs.gl import find_gl, how_to_draw
 
 SMALL = [
@@ -97,3 +99,12 @@ def test_pictures_are_compared_state_by_state(capsys: pytest.CaptureFixture[str]
     assert 0 < row["mean_difference"] < 2 < row["percentile_999"]
     assert 0 < row["share_above_8"] < 0.2
     assert (result["ratio"], result["largest_mean_difference"]) == (row["ratio"], row["mean_difference"])
+
+
+@pytest.mark.parametrize("what", command.MEASURED)
+def test_what_the_command_line_gives_is_what_a_bench_takes(what: str) -> None:
+    """What it does not take would be an error only when somebody measures."""
+    known = inspect.signature(importlib.import_module(f"medley.bench.{what}").bench).parameters
+    given = {"as_json", *command.MEASURED[what][1]}
+    needed = {name for name, parameter in known.items() if parameter.default is inspect.Parameter.empty}
+    assert needed <= given <= set(known)

@@ -185,30 +185,6 @@ def test_the_cluster_script_trains(tmp_path: Path) -> None:
         assert json.loads((run / "run.json").read_text())["config_name"] == "sac_states"
 
 
-def test_the_notebook_runs(tmp_path: Path) -> None:
-    for seed, factor in ((1, 1.0), (2, 3.0)):
-        run = tmp_path / "runs" / "walker_walk" / "sac_states" / f"seed_{seed}"
-        run.mkdir(parents=True)
-        rows = [{"step": s, "env_step": 2 * s, "episode_reward": factor * s} for s in (0, 100, 200, 300)[: 2 + seed]]
-        (run / "eval.log").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 4')
-    (tmp_path / "runs" / "walker_walk" / "empty").mkdir()
-    notebook = json.loads((FOLDER / "runs.ipynb").read_text())
-    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
-    assert not any(c.get("outputs") for c in notebook["cells"])
-    show = "\nprint(json.dumps([x.tolist() for x in results['walker_walk']['sac_states'][1:]]))"
-    settings = {**os.environ, "MPLBACKEND": "Agg"}
-    done = subprocess.run(
-        [sys.executable, "-c", "\n\n".join(cells) + show], cwd=tmp_path, env=settings, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "2 seeds    400.0  [200.0, 600.0]  after 400 env_steps" in done.stdout
-    grid, mean, low, high = json.loads(done.stdout.splitlines()[-1])
-    assert grid == [0, 200, 400]  # as far as both seeds are
-    assert mean == [0, 200, 400]
-    assert low == [0, 100, 200]
-    assert high == [0, 300, 600]
-
-
 def test_the_environment_has_the_seeds_name() -> None:
     made = yaml.safe_load((FOLDER / "conda_env.yml").read_text())
     assert made["name"] == "pytorch_sac_ae"

@@ -20,6 +20,7 @@ from medley.training.run import Run
 
 # Wall-clock fields: the only ones that may differ between a run that was disturbed and one that was not.
 WALL_CLOCK = {"duration", "fps", "checkpoint_ms", "minutes", "started", "command", "time", "delays"}
+WALL_CLOCK |= {"collector_fps", "collect_wait_ms", "worker_restarts"}
 
 OPTIONS = [
     "env=point",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import imageio_ffmpeg
 import numpy as np
 import pytest
+import yaml
+
+from medley.bench.browser import Browser, find_browser
 
 MakeRun = Callable[..., Path]
 
@@ -26,6 +30,8 @@ def _write_run(
     status: str = "finished",
     protocol: str = "metaworld+",
     folder: str = "",
+    options: str = "agent: {batch_size: 128, lr: 0.0003}",
+    agent: str = "state_sac",
 ) -> Path:
     run = root / (folder or f"{env}/{config}/seed_{seed}")
     run.mkdir(parents=True)
@@ -76,7 +82,7 @@ def _write_run(
     info = {
         "format": 1,
         "env": env,
-        "agent": "state_sac",
+        "agent": agent,
         "config_name": config,
         "seed": seed,
         "tasks": list(tasks),
@@ -92,7 +98,8 @@ def _write_run(
         "commit": "0123abc",
     }
     (run / "run.json").write_text(json.dumps(info))
-    (run / "config.yaml").write_text(f"seed: {seed}\nagent:\n  batch_size: 128\n  lr: 0.0003\n")
+    tree = yaml.safe_load(options) | {"setup": {"seed": seed}}
+    (run / "config.yaml").write_text(yaml.safe_dump(tree))
     results = {"format": 1, "protocol": protocol, "tasks": list(tasks), "evaluations": evaluations}
     (run / "results.json").write_text(json.dumps(results))
     (run / "eval.log").write_text("".join(json.dumps(row) + "\n" for row in eval_rows))
@@ -113,3 +120,33 @@ def make_run(tmp_path: Path) -> MakeRun:
 @pytest.fixture
 def hostile() -> str:
     return HOSTILE
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests: it takes a second to start."""
+    if find_browser() is None:
+        pytest.skip("no Chromium on this machine")
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def write_run() -> MakeRun:
+    """For runs that many tests share: the folder above them comes first."""
+    return _write_run
+
+
+@pytest.fixture(scope="session")
+def film() -> Callable[[Path], None]:
+    """Writes a video of two seconds that a browser plays."""
+
+    def write(path: Path) -> None:
+        path.parent.mkdir(exist_ok=True)
+        writer = imageio_ffmpeg.write_frames(str(path), (64, 48), fps=10, macro_block_size=1, codec="libx264")
+        writer.send(None)
+        for index in range(20):
+            writer.send(np.full((48, 64, 3), 10 * index, np.uint8).tobytes())
+        writer.close()
+
+    return write

@@ -1,69 +1,76 @@
-"""The page in a real browser: pictures load, nothing runs, nothing overflows a telephone."""
+"""What a page must never do, in a real browser: run what is in a name, reach out, or need its script to be read."""
 
 from __future__ import annotations
 
-import html
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
+from medley.bench.browser import Browser
 from medley.reporting.report import write_report
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-]
-
-CHECK = """<script>addEventListener("load", () => { const all = [...document.images];
-document.documentElement.dataset.check = [all.length, all.filter(i => i.naturalWidth > 500).length,
-document.title, document.documentElement.scrollWidth <= innerWidth].join("|"); });</script>"""
+OWNED = "<script>document.documentElement.dataset.owned = 'yes'</script>"
 
 
-def _browse(page: Path, *flags: str) -> str:
-    profile = page.parent / "profile"
-    shutil.rmtree(profile, ignore_errors=True)
-    assert BROWSER is not None
-    command = [BROWSER, *FLAGS, f"--user-data-dir={profile}", *flags, page.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-
-
-def test_the_page_in_a_browser(make_run, hostile: str, tmp_path: Path) -> None:
+def test_names_stay_text(browser: Browser, make_run, hostile: str, tmp_path: Path) -> None:
     for seed in (1, 2):
-        path = make_run(seed=seed, config=hostile, tasks=[hostile, "reach"], folder=f"x/seed_{seed}")
-    page = write_report([path.parent], tmp_path)
+        path = make_run(seed=seed, config=hostile, tasks=[hostile, "reach"], folder=f"x/seed_{seed}", status=hostile)
+    (path / "config.yaml").write_text(
+        f"agent: {{'</script>{hostile.replace(chr(39), '')}': '{OWNED.replace(chr(39), '')}'}}"
+    )
+    written = write_report([path.parent], tmp_path)
 
-    # Without its policy, so that escaping alone must hold, and the check itself may run.
+    # Without its policy, so that escaping alone must hold.
     bare = tmp_path / "bare.html"
-    text, replaced = re.subn(r"<meta http-equiv[^>]*>", "", page.read_text())
+    text, replaced = re.subn(r"<meta http-equiv[^>]*>", "", written.read_text())
     assert replaced == 1
-    bare.write_text(text.replace("</head>", CHECK + "</head>"))
-    found = re.search('data-check="(.*?)"', _browse(bare, "--window-size=600,900", "--dump-dom"))
-    assert found is not None
-    images, loaded, title, fits = html.unescape(found[1]).split("|")
-    assert images == loaded == "3"
-    assert title.endswith(hostile), "as text, in full: no script of the name's own has run"
-    assert fits == "true"
+    bare.write_text(text)
+    for address in (bare.as_uri(), written.as_uri()):
+        page = browser.open(address, width=600)
+        page.wait_for("performance.getEntriesByName('ready').length")
+        for seed in (1, 2):
+            page.click(f"[data-run$=seed_{seed}]")
+        page.click(".configuration summary")
+        page.value("document.getElementById('chart').focus()")
+        page.press("End")
+        assert page.value("document.querySelector('.tip .who').textContent") == hostile
+        assert page.value("document.title").endswith(hostile), "as text, in full: no script of the name's own has run"
+        assert page.value("document.documentElement.dataset.owned") is None
+        assert page.value("document.querySelectorAll('img[src=x]').length") == 0
+        assert page.value("document.documentElement.scrollWidth <= innerWidth")
+        assert page.errors == []
+        page.close()
 
-    # With its policy, even a script put there on purpose does not run.
+
+def test_only_our_script_runs(browser: Browser, make_run, tmp_path: Path) -> None:
+    written = write_report([make_run()], tmp_path)
     armed = tmp_path / "armed.html"
-    armed.write_text(page.read_text().replace("</head>", CHECK + "</head>"))
-    assert "data-check=" not in _browse(armed, "--dump-dom")
+    fetching = OWNED.replace("document.", "fetch('https://example.org'); document.", 1)
+    others = "<img src='https://example.org/x'><iframe src='https://example.org/y'></iframe>"
+    armed.write_text(written.read_text().replace("</body>", f"{fetching}{others}</body>"))
+    page = browser.open(armed.as_uri())
+    page.wait_for("performance.getEntriesByName('ready').length")
+    assert page.value("document.documentElement.dataset.owned") is None
+    assert any("Content Security Policy" in error for error in page.errors)
+    assert not [address for address in page.requests if address.startswith("http")]
+    page.close()
 
+
+def test_without_scripts_there_are_pictures_and_tables(browser: Browser, make_run, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        path = make_run(seed=seed)
+    written = write_report([path.parent], tmp_path)
+    page = browser.open(written.as_uri(), width=600, scripts=False)
+    pictures = "[...document.querySelectorAll('img.still, .still img')]"
+    page.wait_for(f"{pictures}.filter((image) => image.naturalWidth > 500).length === 3")
+    assert page.value(f"{pictures}.every((image) => image.offsetHeight > 0)")
+    assert "batch_size: 128" in page.value("document.body.textContent")
+    assert page.value("document.getElementById('curves').hidden")
+    assert page.value("document.documentElement.scrollWidth <= innerWidth")
+    assert page.errors == []
     picture = tmp_path / "page.png"
-    _browse(page, "--window-size=1100,1600", f"--screenshot={picture}")
+    page.screenshot(picture)
     with Image.open(picture) as image:
         assert len(image.convert("RGB").getcolors(1 << 22) or []) > 100
+    page.close()

@@ -55,9 +55,10 @@ def test_the_page_names_methods_and_what_differs(make_run, hostile: str, tmp_pat
     assert "agent.trunk" not in before
     assert "<td>agent.trunk</td><td>t-a</td><td>t-b</td>" in after
     assert "agent.name" not in page.split("<h2>What differs</h2>")[1].split("<h2>")[0]
-    assert "<script" not in page
+    assert hostile not in page
     assert "something about" in page
-    assert (tmp_path / "report" / "methods.png").is_file()
+    assert (tmp_path / "report" / "aggregates.png").is_file()
+    assert (tmp_path / "report" / "methods.csv").read_text().count("\n") == 3
 
 
 def test_nothing_is_said_of_options_that_agree_or_cannot_be_read(make_run, tmp_path: Path) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib.util
-import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,79 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medley.config.load import load_config
-from medley.envs.panda.config import DT, PandaConfig, limits_of
+from medley.envs.panda.config import PandaConfig, limits_of
 from medley.errors import ConfigError
 from medley.robots import bridge, bridge_server
 from medley.robots.arm import ArmFault
 from medley.robots.bridge import BridgeArm
 from medley.robots.bridge_link import Link
-from medley.robots.bridge_server import PLACE, SAMPLE, TARGET, Guard, PolymetisArm, Sample, Server
+from medley.robots.bridge_server import PLACE, SAMPLE, TARGET, Guard, Server
 from medley.robots.env import RealTimeEnv
-from tests.robots.test_loop import PANDA, experiment
-
-CONFIG = PandaConfig(randinit=False, horizon=8)
-LIMITS = limits_of(CONFIG)
-START = np.array(CONFIG.start)
-LEFT = np.array([0.0, -1.0, 0.0])
-FILE = Path(bridge_server.__file__)
-needs_panda = pytest.mark.skipif(importlib.util.find_spec("gym_hil") is None, reason="needs gym-hil")
-
-
-class Still:
-    """An arm that is wherever it is told to be, and remembers what it was told."""
-
-    def __init__(self, pace: float = 0.01) -> None:
-        self.pace = pace
-        self.position = START.copy()
-        self.moves: list[Any] = []
-        self.seq = self.holds = self.restarts = 0
-        self.fault, self.error, self.delay, self.frozen = "", "", 0.0, False
-
-    def sample(self) -> Sample:
-        time.sleep(self.delay)
-        if self.error:
-            raise RuntimeError(self.error)
-        if not self.frozen:
-            self.seq, self.t = self.seq + 1, bridge_server.time.monotonic()
-        return Sample(self.position, self.t, self.seq)
-
-    def trouble(self) -> str:
-        return self.fault
-
-    def place(self, position: Any) -> None:
-        self.moves.clear()
-        self.position = np.array(position)
-
-    def move(self, target: Any) -> None:
-        self.moves.append(np.array(target))
-        self.position = np.array(target)
-
-    def hold(self) -> None:
-        self.holds += 1
-
-    def restart(self) -> None:
-        self.restarts += 1
-        self.fault = ""
-
-    def close(self) -> None: ...
-
-
-def guard(dt: float = 0.1) -> Guard:
-    return Guard(CONFIG.box_low, CONFIG.box_high, LIMITS.step, dt, LIMITS.lead)
-
-
-@contextlib.contextmanager
-def serving(backend: Any, address: tuple[str, int] = ("127.0.0.1", 0), silence: float = 5.0) -> Iterator[Server]:
-    done = threading.Event()
-    server = Server(backend, guard(), 250.0, address, silence)
-    thread = threading.Thread(target=server.serve, args=(done.is_set,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        done.set()
-        thread.join(5)
-        assert not thread.is_alive()
+from tests.robots.bridge_arm import CONFIG, FILE, LEFT, LIMITS, START, Still, guard, serving, until
 
 
 @pytest.fixture
@@ -116,13 +47,6 @@ def arm(server: Server) -> Iterator[BridgeArm]:
     arm = BridgeArm(LIMITS, 0.1, server.address)
     yield arm
     arm.close()
-
-
-def until(ready: Callable[[], Any], seconds: float = 5.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < give_up, "it never happened"
-        time.sleep(0.002)
 
 
 # ---- the robot's side, as a file
@@ -453,249 +377,3 @@ def test_messages_are_numbered(server: Server) -> None:
     link._number = 0
     with pytest.raises(ArmFault, match="was lost"):
         link.ask(SAMPLE, seconds=1.0)
-
-
-# ---- polymetis, by an imitation of its interface
-
-
-class Robot:
-    """What `RobotInterface` has. Its joints are the flange's place, and its home points the tool down."""
-
-    def __init__(self, ip_address: str, enforce_version: bool) -> None:
-        import torch
-
-        assert (ip_address, enforce_version) == ("nuc", True)
-        self.torch, self.calls = torch, []
-        self.joints, self.running, self.stamp, self.error, self.solvable = (
-            torch.tensor([0.5, 0.0, 0.6]),
-            False,
-            0,
-            0,
-            True,
-        )
-        self.robot_model = types.SimpleNamespace(forward_kinematics=lambda q: (q, torch.tensor([1.0, 0.0, 0.0, 0.0])))
-
-    def get_robot_state(self) -> Any:
-        stamp = types.SimpleNamespace(seconds=0, nanos=self.stamp)
-        return types.SimpleNamespace(timestamp=stamp, joint_positions=self.joints.tolist(), error_code=self.error)
-
-    def get_joint_positions(self) -> Any:
-        return self.joints
-
-    def get_ee_pose(self) -> Any:
-        return self.robot_model.forward_kinematics(self.joints)
-
-    def is_running_policy(self) -> bool:
-        return self.running
-
-    def go_home(self) -> list[int]:
-        self.calls.append("home")
-        self.joints, self.running = self.torch.tensor([0.5, 0.0, 0.6]), False
-        return [1]
-
-    def move_to_ee_pose(self, position: Any, orientation: Any) -> list[int]:
-        self.calls.append("go")
-        self.running = False
-        if self.solvable:
-            self.joints = position
-        return [1] if self.solvable else []
-
-    def start_cartesian_impedance(self, Kx: Any, Kxd: Any) -> None:
-        assert (Kx.tolist(), Kxd.tolist()) == ([250.0] * 3 + [15.0] * 3, [37.0] * 3 + [2.0] * 3)
-        self.calls.append("start")
-        self.running = True
-
-    def update_desired_ee_pose(self, position: Any, orientation: Any) -> int:
-        assert orientation.tolist() == [1.0, 0.0, 0.0, 0.0]
-        if not self.running:
-            raise RuntimeError("no controller is running")
-        if self.solvable:
-            self.joints, self.stamp = position, self.stamp + 1
-        return 0 if self.solvable else -1
-
-    def update_desired_joint_positions(self, positions: Any) -> int:
-        self.calls.append("stay")
-        return 0
-
-
-@pytest.fixture
-def franka(monkeypatch: pytest.MonkeyPatch) -> PolymetisArm:
-    class Gripper:
-        def __init__(self, ip_address: str) -> None: ...
-
-        def goto(self, width: float, speed: float, force: float) -> None:
-            assert width == 0
-
-    monkeypatch.setitem(sys.modules, "polymetis", types.SimpleNamespace(RobotInterface=Robot, GripperInterface=Gripper))
-    return PolymetisArm("nuc", "closed", 250.0, 37.0, 0.149, 0.02)
-
-
-def test_polymetis_is_told_where_the_flange_goes(franka: PolymetisArm) -> None:
-    franka.place(START)
-    assert franka._robot.calls == ["start", "home", "go", "start"]
-    np.testing.assert_allclose(franka._robot.joints.numpy(), START + [0, 0, 0.149], atol=1e-6)
-    np.testing.assert_allclose(franka.sample().position, START, atol=1e-6)
-    assert franka.trouble() == ""
-
-
-def test_polymetis_behind_the_bridge(franka: PolymetisArm) -> None:
-    with serving(franka) as server:
-        arm = BridgeArm(LIMITS, 0.1, server.address)
-        arm.reset(START)
-        assert arm.send_action(LEFT).fault == ""
-        until(lambda: franka._robot.joints[1] < -0.139)
-        np.testing.assert_allclose(arm.read_observation(time.monotonic(), 1.0).values, arm.target, atol=1e-6)
-        with pytest.raises(ArmFault, match="ms old"):  # no new state of the robot: it has gone silent
-            arm.read_observation(time.monotonic() + 0.05)
-        franka._robot.running = False
-        time.sleep(bridge.FRESH + 0.05)
-        assert arm.health() == "the controller of the arm has stopped"
-        arm.restart()
-        assert arm.health() == ""
-        franka._robot.solvable = False
-        with pytest.raises(ArmFault, match="no joints were found for the start"):
-            arm.reset(START)
-        franka._robot.error = 7
-        franka._robot.running = True
-        time.sleep(bridge.FRESH + 0.05)
-        assert arm.health() == "the arm reports error 7"
-        arm.hold()
-        assert franka._robot.calls[-1] == "stay"
-        arm.close()
-
-
-# ---- the simulated arm behind it, in a process of its own
-
-
-STARTED: list[subprocess.Popen[str]] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_running() -> Iterator[None]:
-    yield
-    while STARTED:
-        with STARTED.pop() as process:
-            process.kill()
-
-
-class Process:
-    """`bridge_server.py --simulated`, as somebody would start it."""
-
-    def __init__(self, rate: float, port: int = 0) -> None:
-        words = [
-            "-m",
-            "medley.robots.bridge_server",
-            "--simulated",
-            "--rate",
-            str(rate),
-            "--listen",
-            f"127.0.0.1:{port}",
-        ]
-        self.process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
-        STARTED.append(self.process)
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
-
-    def end(self, number: int = signal.SIGTERM) -> None:
-        self.process.send_signal(number)
-        self.process.wait(20)
-
-
-@contextlib.contextmanager
-def simulated(rate: float, port: int = 0) -> Iterator[Process]:
-    process = Process(rate, port)
-    try:
-        yield process
-    finally:
-        process.end()
-
-
-def rows(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "train.log"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
-BRIDGE = [*PANDA, "env.arm=bridge", "experiment.update_when=during_step"]
-
-
-@needs_panda
-def test_training_over_the_bridge(tmp_path: Path) -> None:
-    with simulated(rate=4.0) as server:
-        x = experiment(tmp_path, BRIDGE, f"env.bridge_address=127.0.0.1:{server.port}", "experiment.num_train_steps=40")
-        assert x.train() == "finished"
-    assert (x.step, x.parts.learner.updates + x.missed) == (40, 2 * (40 - 7))
-    assert all({"delay_p50_ms", "delay_p99_ms", "age_p95_ms", "overruns"} <= row.keys() for row in rows(tmp_path)[1:])
-
-
-def train(folder: Path, port: int, *more: str) -> subprocess.Popen[str]:
-    """A run of its own, at the speed of real time."""
-    words = [
-        *BRIDGE,
-        "env.rate=1",
-        "setup.id=bridge",
-        f"setup.save_dir={folder}",
-        f"env.bridge_address=127.0.0.1:{port}",
-    ]
-    command = [sys.executable, "-m", "medley", "train", *words, "logger.console=lines", *more]
-    STARTED.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
-    return STARTED[-1]
-
-
-def where(folder: Path) -> Path:
-    return next(iter(folder.rglob("train.log")), folder / "none").parent
-
-
-def newest(folder: Path) -> int:
-    """The step of the newest checkpoint."""
-    return max(int(path.name) for path in (folder / "checkpoints").iterdir() if path.name.isdigit())
-
-
-@needs_panda
-@pytest.mark.long
-def test_episodes_in_real_time(tmp_path: Path) -> None:
-    with simulated(rate=1.0) as server:
-        began = time.monotonic()
-        run = train(tmp_path, server.port, "experiment.num_train_steps=100")
-        said, _ = run.communicate(timeout=120)
-    assert run.returncode == 0, said
-    assert time.monotonic() - began > 100 * DT
-    lines = rows(where(tmp_path))
-    assert newest(where(tmp_path)) == 100
-    assert np.median([row["delay_p50_ms"] for row in lines[1:]]) < 10
-    assert sum(row.get("faults", 0) for row in lines) <= 2
-
-
-@needs_panda
-@pytest.mark.long
-def test_killed_server_is_a_fault_and_the_run_goes_on(tmp_path: Path) -> None:
-    server = Process(rate=1.0)
-    run = train(tmp_path, server.port, "experiment.num_train_steps=60")
-    until(lambda: len(rows(where(tmp_path))) >= 2, 90)
-    os.kill(server.process.pid, signal.SIGKILL)
-    server.process.wait()
-    with simulated(rate=1.0, port=server.port):
-        said, _ = run.communicate(timeout=120)
-    assert run.returncode == 0, said
-    lines = rows(where(tmp_path))
-    assert newest(where(tmp_path)) == 60
-    assert sum(row.get("faults", 0) for row in lines) >= 1
-
-
-@needs_panda
-@pytest.mark.long
-def test_server_that_stays_away_ends_the_run_with_a_checkpoint(tmp_path: Path) -> None:
-    server = Process(rate=1.0)
-    run = train(tmp_path, server.port, "experiment.num_train_steps=40")
-    until(lambda: len(rows(where(tmp_path))) >= 2, 90)
-    server.end(signal.SIGKILL)
-    said, _ = run.communicate(timeout=120)
-    assert run.returncode != 0
-    assert "restarted 5 times in vain" in said
-    assert "Traceback" not in said
-    folder = where(tmp_path)
-    assert 10 <= newest(folder) < 40
-    with simulated(rate=1.0, port=server.port):
-        again = [sys.executable, "-m", "medley", "resume", str(folder)]
-        done = subprocess.run(again, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert newest(folder) == 40

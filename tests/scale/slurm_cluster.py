@@ -40,7 +40,8 @@ KillWait=20
 MinJobAge=600
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName={host} NodeAddr=127.0.0.1 CPUs=3 State=UNKNOWN
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=3 Gres=gpu:1 State=UNKNOWN
 PartitionName=low Nodes={host} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
 PartitionName=high Nodes={host} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
@@ -61,6 +62,7 @@ class Cluster:
         key.chmod(0o400)
         conf = CONF.format(host=socket.gethostname().split(".")[0], folder=folder, ports=_free_ports(2))
         (folder / "slurm.conf").write_text(conf)
+        (folder / "gres.conf").write_text("Name=gpu File=/dev/null\n")  # one that Slurm counts and nobody uses
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def __enter__(self) -> Cluster:

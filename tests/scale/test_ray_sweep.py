@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from medley.cli import main
 from medley.scale.folder import noted
 from tests.faults.harness import assert_same_run
 from tests.scale.test_sweep import NAMED
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
-
-
-@pytest.fixture
-def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    import ray
-
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.chdir(tmp_path)
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        logging_level="ERROR",
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parents[2])}},
-    )
-    yield ray
-    ray.shutdown()
 
 
 def test_a_sweep(ray: Any, tmp_path: Path, capsys: Any) -> None:

@@ -13,7 +13,7 @@ from medley.cli import main
 from medley.scale.folder import is_finished
 from medley.scale.status import standings
 from tests.faults.harness import assert_same_run
-from tests.scale.slurm_cluster import Cluster, missing, preempt_and_cancel
+from tests.scale.slurm_cluster import Cluster, missing, preempt_and_cancel, steps, wait_until
 from tests.scale.test_sweep import NAMED
 
 pytestmark = [
@@ -60,3 +60,20 @@ def test_seeds_survive_a_cluster(cluster: Cluster, tmp_path: Path, seeds: int, c
         alone = tmp_path / f"alone_{i + 1}"
         assert main(["train", *LONGER, f"setup.seed={i + 1}", f"setup.save_dir={alone}"]) == 0
         assert_same_run(run, alone)
+
+
+@pytest.mark.long
+def test_a_time_limit(cluster: Cluster, tmp_path: Path) -> None:
+    """Two runs share the only GPU in one job of two minutes, of which the last is for saving; then they go on."""
+    options = [*NAMED, "experiment.num_train_steps=200000", "experiment.eval_freq=0", "experiment.save_freq=50000"]
+    words = ["launch", "on=slurm", "seeds=2", "resources.time=2", "resources.gpus=1", "resources.per_job=2", *options]
+    assert main(words) == 0
+    runs = [tmp_path / "runs" / "point" / "tiny" / f"seed_{i + 1}" for i in range(2)]
+    wait_until(lambda: all(steps(run) for run in runs), "they did not start together")
+    other = cluster.ask("sbatch", "--gres=gpu:1", "-o", "/dev/null", "--wrap", "true").split()[-1]
+    wait_until(lambda: "Resources" in cluster.ask("squeue", "-h", "-j", other, "-o", "%r"), "there are two GPUs")
+    wait_until(lambda: all("Stopped and saved" in (r / "stdout").read_text() for r in runs), "no limit came")
+    cluster.finish(lambda: all(map(is_finished, runs)))
+    assert all("Going on from step" in (run / "stdout").read_text() for run in runs)
+    assert main(["train", *options, f"setup.save_dir={tmp_path / 'alone'}"]) == 0
+    assert_same_run(runs[0], tmp_path / "alone")

@@ -18,6 +18,7 @@ from medley.errors import ConfigError
 from medley.scale.slurm import minutes
 from medley.scale.status import standings, table
 from medley.scale.sweep import plan, read
+from medley.scale.worker import Worker
 from tests.faults.harness import assert_same_run
 
 TINY = [
@@ -83,6 +84,9 @@ def test_launched_runs_are_those_of_medley_train(here: Path, capsys: Any) -> Non
         assert "| eval | S: 200 |" in (run / "stdout").read_text()
     assert main(["train", *NAMED, f"setup.save_dir={here / 'alone'}"]) == 0
     assert_same_run(runs / "seed_1", here / "alone")
+    (runs / "seed_2" / "report.html").unlink()  # as if it had been interrupted while it wrote that
+    assert Worker([runs / "seed_2"], 0, "local")() == {str(runs / "seed_2"): "finished"}
+    assert (runs / "seed_2" / "report.html").exists()
     capsys.readouterr()
     assert main(["launch", "seeds=3", *NAMED, "--dry-run"]) == 0
     assert "2 finished, 1 to do" in capsys.readouterr().out

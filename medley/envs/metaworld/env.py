@@ -97,7 +97,8 @@ class MetaworldEnv(MultiTaskEnv):
         if self.goals == "fixed":
             index = int(self.episode_rng(slot).integers(GOALS_PER_TASK))
         elif self.goals == "order":
-            turn = slot % self.slots_per_task + self.slots_per_task * int(self._episode[slot])
+            place, of = self.place(slot)
+            turn = place + of * int(self._episode[slot])
             index = turn % GOALS_PER_TASK
         return index, self.task_goals[task][index]
 

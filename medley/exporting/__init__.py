@@ -1,0 +1,1 @@
+"""Trained policies for places without medley and PyTorch."""

@@ -1,0 +1,1 @@
+"""Hyperparameters by Optuna, through Hydra's sweeper."""
