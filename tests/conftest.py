@@ -20,3 +20,18 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(before)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What failed is told at once: a process that dies before the end tells nothing."""
+    if report.failed and _terminal is not None:
+        _terminal.write_line(f"\n{report.nodeid} ({report.when})\n{report.longreprtext[-4000:]}")
+
+
+_terminal: pytest.TerminalReporter | None = None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _terminal
+    _terminal = config.pluginmanager.get_plugin("terminalreporter")

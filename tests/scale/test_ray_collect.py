@@ -52,15 +52,24 @@ def _kill_one(checkpoint: Path, killed: list[int]) -> None:
     killed.append(1)
 
 
-def test_as_in_one_process(ray: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_as_in_one_process(ray: Any, tmp_path: Path, workers: int) -> None:
     """The same episodes, actions and weights as one process with overlap, whoever takes the steps."""
-    assert main(train_words(tmp_path / "ray", *RAY)) == 0
+    assert main(train_words(tmp_path / "ray", *RAY, f"collect.workers={workers}")) == 0
     local = ["experiment.overlap=true", "experiment.collect_steps=5"]
     assert main(train_words(tmp_path / "local", *local)) == 0
-    assert log_rows(tmp_path / "ray" / "eval.log") == log_rows(tmp_path / "local" / "eval.log")
-    agents = [load_file(tmp_path / name / "checkpoints" / "800" / "agent.safetensors") for name in ("ray", "local")]
-    for key, value in agents[0].items():
-        assert value.tobytes() == agents[1][key].tobytes(), key
+    rows = [log_rows(tmp_path / name / "eval.log") for name in ("ray", "local")]
+    if workers == 1:
+        assert rows[0] == rows[1]
+        agents = [load_file(tmp_path / name / "checkpoints" / "800" / "agent.safetensors") for name in ("ray", "local")]
+        for key, value in agents[0].items():
+            assert value.tobytes() == agents[1][key].tobytes(), key
+    else:  # on some processors a product of fewer rows rounds otherwise, and what is small at first grows
+        for a, b in zip(rows[0][:2], rows[1][:2], strict=True):
+            assert a == {k: v if isinstance(v, str) else pytest.approx(v, rel=1e-5) for k, v in b.items()}
+        assert [(r["frames"], r["updates"], r["episode"]) for r in rows[0]] == [
+            (r["frames"], r["updates"], r["episode"]) for r in rows[1]
+        ]
     row = json.loads((tmp_path / "ray" / "train.log").read_text().splitlines()[-1])
     assert row["policy_age"] == 10  # one chunk: five steps of two slots of each task, an update for each
     assert row["collector_fps"] > 0
