@@ -116,9 +116,17 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
     p.set_defaults(verb=_evaluate)
 
-    p = verbs.add_parser("export", help="a run's policy as an ONNX file, to act without medley and PyTorch")
+    p = verbs.add_parser(
+        "export", help="a run's policy by itself, or as an ONNX file to act without medley and PyTorch"
+    )
     p.add_argument("run", help="run folder")
-    p.add_argument("--out", metavar="FILE", help="default: policy.onnx in the run folder")
+    p.add_argument(
+        "--format",
+        choices=["onnx", "safetensors"],
+        default="onnx",
+        help="onnx: a file to act with anywhere | safetensors: a small folder that `medley evaluate` takes like a run",
+    )
+    p.add_argument("--out", metavar="PATH", help="default: policy.onnx, or the folder policy, in the run folder")
     p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
     p.set_defaults(verb=_export)
 
@@ -264,6 +272,14 @@ def _evaluate(a: argparse.Namespace) -> int:
 
 
 def _export(a: argparse.Namespace) -> int:
+    if a.format == "safetensors":
+        from medley.training.policy_file import save_policy
+        from medley.training.run import POLICY
+
+        folder = save_policy(a.run, a.out, a.checkpoint)
+        size = (folder / POLICY).stat().st_size
+        print(f"Written: {folder} ({size / 1e6:.2f} MB). Score it: medley evaluate {folder}")
+        return 0
     from medley.exporting.onnx_file import describe, export
 
     print(describe(export(a.run, a.out, a.checkpoint)))

@@ -145,6 +145,10 @@ class ActorCritic(Agent):
         norm = [] if self.obs_norm is None else self.obs_norm.acting_tensors()
         return [t.data for t in (*self.actor.acting_tensors(), *self.task_input.parameters(), *norm)]
 
+    def policy_names(self) -> list[str]:
+        places = {t.data_ptr() for t in self.policy_tensors()}
+        return [name for name, value in self._tensors().items() if value.data_ptr() in places]
+
     # ---- pieces
 
     def _task(self, detach: bool = False) -> Tensor | None:

@@ -140,6 +140,10 @@ class Agent(ABC):
         """Everything `act` reads that learning changes, where it is now: stacking seeds moves it once."""
         return [value for value in self.state_dict().values() if value.is_floating_point()]
 
+    def policy_names(self) -> list[str]:
+        """What of `state_dict` an agent needs that only acts. The rest may be left out: see training/policy_file.py."""
+        return list(self.state_dict())
+
     def draw_noise(self, per_task: int, phase: str) -> list[Tensor]:
         """The random numbers of one update on `per_task` rows of every task, from the agent's own generators."""
         return []

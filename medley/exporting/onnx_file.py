@@ -18,10 +18,8 @@ from medley.errors import ConfigError, MedleyError
 from medley.exporting.network import PolicyNetwork
 from medley.files import replacing
 from medley.training.build import evaluation_env, prepare_device, spaces_of
-from medley.training.checkpoints import load_agent
-from medley.training.policy import build_agent
+from medley.training.policy_file import build_agent, load_policy, policy_folder, step_of
 from medley.training.run import Run
-from medley.training.start import checkpoint_folder
 
 OPSET = 17  # onnxruntime 1.13 and newer read it
 TOLERANCE = 1e-4  # of actions in [-1, 1]: runtimes sum in other orders, and agree to 1e-6 as a rule
@@ -52,12 +50,12 @@ def export(run_folder: str | Path, out: str | Path | None = None, checkpoint: in
     path = run.path / own_name if out is None else Path(out)
     if path.is_dir():
         raise ConfigError(f"--out {path} is a folder: name a file in it.")
-    folder = checkpoint_folder(run.path, checkpoint)
+    folder = policy_folder(run.path, checkpoint)
     env = evaluation_env(config, 1)
     agent = build_agent(config, env, prepare_device(config))
-    agent.load_weights(load_agent(folder))
+    load_policy(agent, folder)
     low, high = env.action_range()
-    spaces, step = spaces_of(env), int(folder.name.removeprefix("long_term_"))
+    spaces, step = spaces_of(env), step_of(folder)
     env.close()
     shape = spaces.image or (spaces.obs_dim,)
     what = Exported(path, config.agent.name, config.env.name, step, env.tasks, shape, spaces.action_dim)

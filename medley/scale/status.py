@@ -11,7 +11,7 @@ from pathlib import Path
 from medley.errors import ConfigError, DamagedError
 from medley.scale.folder import noted
 from medley.training.checkpoints import Checkpoints
-from medley.training.run import Run
+from medley.training.run import POLICY, Run
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def _runs(place: Path) -> Iterable[Path]:
         raise ConfigError(f"{place} is not a folder.")
     for name in ("config.yaml", "run.sh"):
         for path in place.rglob(name):
-            if "submitit" not in path.parts:
+            if "submitit" not in path.parts and not (path.parent / POLICY).exists():
                 yield path.parent
 
 

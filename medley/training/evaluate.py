@@ -8,9 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from medley.agents.api import Agent, agent_kind
+from medley.agents.api import agent_kind
 from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.files import read_json, write_json
@@ -18,7 +16,6 @@ from medley.reporting.episodes import AppendedRows, EpisodeRows
 from medley.reporting.run_files import file_name
 from medley.training.acting import OwnPolicy
 from medley.training.build import build_evaluator, prepare_device
-from medley.training.checkpoints import load_agent
 from medley.training.eval_acting import check_eval_acting, set_acting
 from medley.training.evaluator import (
     EpisodeScore,
@@ -29,10 +26,9 @@ from medley.training.evaluator import (
     matrix,
     summarise,
 )
-from medley.training.policy import build_agent
+from medley.training.policy_file import build_agent, load_policy, policy_folder, step_of
 from medley.training.protocols import PROTOCOLS
 from medley.training.run import Run
-from medley.training.start import checkpoint_folder
 
 WORDS = (
     "experiment.protocol",
@@ -60,14 +56,14 @@ def evaluate(
     chosen = _chosen(config, words or [])
     check_eval_acting(chosen)
     config = dataclasses.replace(config, experiment=chosen.experiment, agent=chosen.agent, logger=chosen.logger)
-    folder = checkpoint_folder(run.path, checkpoint, say)
-    step = int(folder.name.removeprefix("long_term_"))
+    folder = policy_folder(run.path, checkpoint, say)
+    step = step_of(folder)
     device = prepare_device(config)
     evaluator = build_evaluator(config)
     set_acting(evaluator, config)
     tasks = evaluator.env.tasks
     agent = build_agent(config, evaluator.env, device)
-    _load(agent, load_agent(folder))
+    load_policy(agent, folder)
     episodes = config.experiment.num_eval_episodes
     assert episodes is not None
     header = {
@@ -110,14 +106,6 @@ def evaluate(
         result["matrix"] = matrix(final, tasks)
     write_json(out, result)
     return out, result
-
-
-def _load(agent: Agent, saved: dict[str, Tensor]) -> None:
-    """Weights, and how much the agent explored by then, where that is not among them."""
-    agent.load_weights(saved)
-    for name, tensor in agent.state_dict().items():
-        if name.startswith("exploration."):
-            tensor.copy_(saved[name])
 
 
 def _way(config: Config, evaluator: Evaluator) -> dict[str, Any]:

@@ -9,20 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from medley.agents.api import Agent, agent_kind
-from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, closest
 from medley.training.build import build_evaluator, evaluation_env, prepare_device, spaces_of
-from medley.training.checkpoints import load_agent
 from medley.training.collector import plain
+from medley.training.policy_file import build_agent, load_policy, policy_folder
 from medley.training.run import Run
-from medley.training.start import newest_checkpoint
-
-
-def build_agent(config: Config, env: MultiTaskEnv, device: torch.device) -> Agent:
-    """The agent of a run, its weights still untrained."""
-    return agent_kind(config.agent.builder).build(config.agent, spaces_of(env), device, config.setup.seed)
 
 
 class Policy:
@@ -37,7 +29,7 @@ class Policy:
         self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim
         self.obs_shape = spaces.image or (spaces.obs_dim,)
         self.agent = build_agent(self.config, env, self.device)
-        self.agent.load_weights(load_agent(newest_checkpoint(run.path)))
+        load_policy(self.agent, policy_folder(run.path))
         env.close()
 
     def act(self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False) -> npt.NDArray[np.float32]:

@@ -51,6 +51,7 @@ HARMLESS = (
     "setup.debug",
 )
 
+POLICY = "policy.safetensors"  # in a folder that holds a policy and nothing else: see policy_file.py
 LOOKS = 4  # at a lock that somebody holds, before it is believed
 
 

@@ -18,7 +18,7 @@ from medley.training.checkpoints import Checkpoints, load_agent
 from medley.training.eval_acting import check_eval_acting
 from medley.training.experiment import Experiment
 from medley.training.loop import train_together
-from medley.training.run import Run, changed_options, config_name, default_path, describe_machine
+from medley.training.run import POLICY, Run, changed_options, config_name, default_path, describe_machine
 from medley.training.stopping import StopRequest
 
 Say = Callable[[str], None]
@@ -70,6 +70,7 @@ def _differ_in_seed(a: Config, b: Config) -> bool:
 
 def check_unfinished(config: Config, run: Run, override: bool) -> None:
     """Whether this can go on with the run that stands in the folder."""
+    _check_learns(run)
     status = run.info().get("status")
     harmless, grave = changed_options(run.config(), config)
     again = (
@@ -87,6 +88,7 @@ def check_unfinished(config: Config, run: Run, override: bool) -> None:
 def resume(path: str | Path, words: list[str], override: bool = False, say: Say = print) -> tuple[Run, str]:
     """Go on with a run folder, with a few options changed."""
     run = Run(Path(path))
+    _check_learns(run)
     old = run.config()
     config = run.config(words)
     harmless, grave = changed_options(old, config)
@@ -101,6 +103,11 @@ def resume(path: str | Path, words: list[str], override: bool = False, say: Say 
     if run.info().get("status") == "finished" and run.info().get("step", 0) >= config.experiment.num_train_steps:
         raise ConfigError(f"{run.path} is finished. To train longer: experiment.num_train_steps=N.")
     return run, _locked([config], [run], say)
+
+
+def _check_learns(run: Run) -> None:
+    if (run.path / POLICY).is_file():
+        raise ConfigError(f"{run.path} holds a policy to act with: there is nothing to go on learning from.")
 
 
 def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
@@ -167,6 +174,7 @@ def initialise(parts: Parts, config: Config, run: Run) -> None:
 def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
     path = Checkpoints(run, 1).latest(say)
     if path is None:
+        _check_learns(Run(run))
         raise ConfigError(f"{run} has no usable checkpoint.")
     return path
 
