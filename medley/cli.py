@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     p = with_words(
         "compare",
         "train several methods with several seeds under one protocol, then one report",
-        "agents=A,B seeds=3, and options that all methods share, as for train",
+        "agents=A,B seeds=3 jobs=1, and options that all methods share, as for train",
         COMPARE,
     )
     p.add_argument("--dry-run", action="store_true", help="check everything and list the runs, but train nothing")

@@ -26,6 +26,7 @@ agents=state_sac+agent.trunk=multi_head,state_sac+agent.trunk=disjoint+setup.id=
                                  with options of their own, after a + or a space; setup.id names a method
 seeds=3                          seeds 1, 2, 3
 seeds=4,7                        exactly these
+jobs=4                           so many runs at a time, each a process of its own
 
 All runs are checked before the first starts. Finished runs are not repeated, and the same command goes on where it was
 stopped. A run that fails does not stop the others; the exit code is then 1.

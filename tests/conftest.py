@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +14,15 @@ import torch
 torch.set_num_threads(1)
 # Whether there is a GPU is asked of the driver: by the usual way, children that a test forks could not use it any more.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory_given_back() -> Iterator[None]:
+    """One process runs all tests: what one file needed for a moment, others would have to do without."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture

@@ -34,7 +34,15 @@ def carry_out(plan: Plan, fresh: bool = False, out: Path | None = None, say: Say
     """The exit code: 0, 1 when a run failed, 130 when it was stopped."""
     warn(plan, say)
     failures: dict[int, str] = {}
-    for group in _groups(plan, say):
+    groups = _groups(plan, say)
+    if plan.jobs > 1:
+        from medley.comparison.side_by_side import side_by_side
+
+        if side_by_side(plan, [n for group in groups for n in group], fresh, failures, say):
+            say("The same command goes on with the comparison.")
+            return 130
+        groups = []
+    for group in groups:
         try:
             stopped = _train(plan, group, fresh, failures, say)
         except KeyboardInterrupt:

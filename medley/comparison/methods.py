@@ -41,6 +41,7 @@ class Request:
     methods: tuple[Method, ...]
     seeds: tuple[int, ...]
     shared: tuple[str, ...]
+    jobs: int = 1  # runs at a time
 
     def words(self, method: Method, seed: int) -> list[str]:
         """What `medley train` would be told for one run."""
@@ -49,11 +50,11 @@ class Request:
 
 def read(words: Sequence[str]) -> Request:
     """`agents=a,b seeds=3 env=point ...`"""
-    own: dict[str, str] = {"seeds": DEFAULT_SEEDS}
+    own: dict[str, str] = {"seeds": DEFAULT_SEEDS, "jobs": "1"}
     shared: list[str] = []
     for word in words:
         key, equals, value = word.partition("=")
-        if key in ("agents", "seeds") and equals:
+        if key in ("agents", "seeds", "jobs") and equals:
             own[key] = value
         elif key in _REFUSED and equals:
             raise ConfigError(f"{word}: in a comparison, {_REFUSED[key]}.")
@@ -64,7 +65,9 @@ def read(words: Sequence[str]) -> Request:
     for word in shared:
         if len(expand_sweeps([word])) > 1:
             raise ConfigError(f"{word}: all methods share one value; what differs between them stands in agents=.")
-    return Request(_methods(own["agents"]), seeds_of(own["seeds"]), tuple(shared))
+    if not own["jobs"].isdigit() or int(own["jobs"]) < 1:
+        raise ConfigError(f"jobs={own['jobs']}: how many runs at a time, 1 or more.")
+    return Request(_methods(own["agents"]), seeds_of(own["seeds"]), tuple(shared), int(own["jobs"]))
 
 
 def _methods(text: str) -> tuple[Method, ...]:

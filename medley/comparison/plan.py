@@ -24,6 +24,7 @@ class Planned:
     config: Config
     path: Path
     standing: str  # new | unfinished | finished
+    words: tuple[str, ...]  # what `medley train` would be told
 
     @property
     def seed(self) -> int:
@@ -38,6 +39,7 @@ class Plan:
     methods: tuple[str, ...]
     runs: tuple[Planned, ...]  # in the order in which they are trained
     differences: tuple[Difference, ...]  # of the protocol, between methods
+    jobs: int = 1  # runs at a time
 
 
 def make_plan(request: Request, config_dirs: Sequence[str | Path] = (), fresh: bool = False) -> Plan:
@@ -46,12 +48,16 @@ def make_plan(request: Request, config_dirs: Sequence[str | Path] = (), fresh: b
     firsts = [_load(request, method, config_dirs) for method in request.methods]
     folders = [default_path(config).parent for config in firsts]
     _check_folders(labels, folders)
+    more = [f"--config-dir={Path(d).resolve()}" for d in config_dirs]
     planned = [
-        [_planned(label, config, folder, seed, fresh) for seed in request.seeds]
-        for label, config, folder in zip(labels, firsts, folders, strict=True)
+        [
+            _planned(method.label, config, folder, seed, fresh, (*request.words(method, seed), *more))
+            for seed in request.seeds
+        ]
+        for method, config, folder in zip(request.methods, firsts, folders, strict=True)
     ]
     differences = protocol_differences([flatten(to_dict(config)) for config in firsts])
-    return Plan(tuple(labels), tuple(_ordered(planned)), tuple(differences))
+    return Plan(tuple(labels), tuple(_ordered(planned)), tuple(differences), request.jobs)
 
 
 def _load(request: Request, method: Method, config_dirs: Sequence[str | Path]) -> Config:
@@ -61,11 +67,11 @@ def _load(request: Request, method: Method, config_dirs: Sequence[str | Path]) -
         raise ConfigError(f"{method.label}: {e}") from None  # an option that all share may be wrong for one of them
 
 
-def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool) -> Planned:
+def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool, words: tuple[str, ...]) -> Planned:
     config = copy.deepcopy(like)  # nothing else follows from the seed, and composing takes a while
     config.setup.seed = seed
     path = folder / f"seed_{seed}"
-    return Planned(label, config, path, "new" if fresh else standing_of(config, Run(path)))
+    return Planned(label, config, path, "new" if fresh else standing_of(config, Run(path)), words)
 
 
 def _ordered(planned: Sequence[Sequence[Planned]]) -> list[Planned]:

@@ -44,7 +44,7 @@ def train_seeds(
             check_unfinished(config, run, override)
     for config, run in zip(configs, runs, strict=True):
         if run.exists() and fresh:
-            say(f"The earlier run is kept as {_move_aside(run.path)}.")
+            say(f"The earlier run is kept as {move_aside(run.path)}.")
         if not run.exists():
             run.create(config)
     return runs, _locked(configs, runs, say)
@@ -190,7 +190,7 @@ def checkpoint_folder(run: Path, step: int | None = None, say: Say = lambda text
     raise ConfigError(f"{run} has no checkpoint {step}; there are {', '.join(there) or 'none'}.")
 
 
-def _move_aside(path: Path) -> Path:
+def move_aside(path: Path) -> Path:
     n = 1
     while (target := path.with_name(f"{path.name}.old-{n}")).exists():
         n += 1
