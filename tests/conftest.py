@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -14,6 +15,13 @@ import torch
 torch.set_num_threads(1)
 # Whether there is a GPU is asked of the driver: by the usual way, children that a test forks could not use it any more.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+# absl (of dm_control) writes to the stderr that it finds when it is imported, and closes it when somebody configures
+# logging, as submitit does, unless it is that of the system: in a test it would be pytest's own.
+with contextlib.suppress(ImportError):
+    import absl.logging
+
+    absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 
 @pytest.fixture(scope="module", autouse=True)
