@@ -145,6 +145,12 @@ def test_resume_refuses_grave_changes_and_allows_harmless_ones(
     assert main(["resume", str(run), "logger.train_freq=35", "experiment.num_train_steps=240"]) == 0
     assert main(["resume", str(run), "agent.critic_tau=0.02", "experiment.num_train_steps=260", "--override"]) == 0
     assert "critic_tau: 0.02" in (run / "config.yaml").read_text()
+    before = (run / "config.yaml").read_text()
+    capsys.readouterr()
+    wider = ["agent.critic.hidden_dim=24", "experiment.num_train_steps=300", "--override"]
+    assert main(["resume", str(run), *wider]) == 2
+    assert "the network sizes differ" in capsys.readouterr().err
+    assert (run / "config.yaml").read_text() == before, "what was refused leaves nothing behind"
 
 
 def test_max_minutes_ends_with_an_evaluation(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -109,11 +110,16 @@ def run_folders(paths: Iterable[Path]) -> list[Path]:
                 folders.setdefault(Path(parent).resolve(), Path(parent))
                 below.clear()  # checkpoints, buffer, video: none of them holds another run
             # A run that `--fresh` moved aside is not another seed; named itself, it is still reported.
-            below[:] = sorted(name for name in below if ".old-" not in name)
+            below[:] = sorted((name for name in below if ".old-" not in name), key=by_number)
     if not folders:
         places = ", ".join(str(path) for path in given) or "nothing"
         raise MedleyError(f"No run found in {places}: a run folder holds one of {', '.join(_MARKS)}.")
     return list(folders.values())
+
+
+def by_number(name: str) -> list[str | int]:
+    """An order in which seed_2 comes before seed_10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def group_runs(runs: Sequence[RunData], labels: Mapping[Path, str] | None = None) -> list[RunGroup]:

@@ -112,14 +112,21 @@ def _check_learns(run: Run) -> None:
 
 def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
     with ExitStack() as locks:
-        for config, run in zip(configs, runs, strict=True):
+        for run in runs:
             run.lock()
             locks.callback(run.unlock)
+        before = [run.config() for run in runs]
+        for config, run in zip(configs, runs, strict=True):
             run.write_config(config)
         threads = runs[0].info().get("threads")
         if configs[0].setup.threads is None and isinstance(threads, int):
             torch.set_num_threads(threads)  # another number would round matrix products differently
-        return _go(configs, runs, say)
+        try:
+            return _go(configs, runs, say)
+        except ConfigError:  # it cannot go on like this, and stays what it was
+            for old, run in zip(before, runs, strict=True):
+                run.write_config(old)
+            raise
 
 
 def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:

@@ -21,7 +21,7 @@ from medley.reporting.alignment import align
 from medley.reporting.curves import learning_curve, task_curves
 from medley.reporting.losses import training_curves
 from medley.reporting.report import final_table, write_report
-from medley.reporting.runs import find_runs, group_runs, read_run
+from medley.reporting.runs import find_runs, group_runs, read_run, run_folders
 
 
 class _Reader(HTMLParser):
@@ -210,6 +210,14 @@ def test_a_place_that_cannot_be_written_is_said(make_run, tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(MedleyError, match="cannot be written"):
         write_report([make_run()], tmp_path / "file" / "below")
+
+
+def test_folders_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for name in ("width_64/seed_10", "width_64/seed_2", "width_256/seed_1", "7", "plain/seed_1"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text("{}")
+    found = [str(folder.relative_to(tmp_path)) for folder in run_folders([tmp_path])]
+    assert found == ["7", "plain/seed_1", "width_64/seed_2", "width_64/seed_10", "width_256/seed_1"]
 
 
 def test_final_table(make_run) -> None:
