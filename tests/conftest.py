@@ -47,11 +47,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """What failed is told at once: a process that dies before the end tells nothing."""
     if report.failed and _terminal is not None:
         _terminal.write_line(f"\n{report.nodeid} ({report.when})\n{report.longreprtext[-4000:]}")
+        _terminal.flush()
 
 
 _terminal: pytest.TerminalReporter | None = None
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     global _terminal
-    _terminal = config.pluginmanager.get_plugin("terminalreporter")
+    _terminal = session.config.pluginmanager.get_plugin("terminalreporter")

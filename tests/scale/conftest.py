@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its many processes are not to be there when other tests start clusters of their own
 def ray_cluster() -> Iterator[Any]:
     ray = pytest.importorskip("ray")
     here = str(Path(__file__).parents[2])

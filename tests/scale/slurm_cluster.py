@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -66,6 +68,14 @@ class Cluster:
         self.env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
 
     def __enter__(self) -> Cluster:
+        try:
+            self._start_all()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start_all(self) -> None:
         f = self.folder
         self._start(
             *("munged", "--foreground", "--force", f"--key-file={f / 'munge.key'}"),
@@ -76,7 +86,6 @@ class Cluster:
         self._start("slurmctld", "-D")
         self._start("slurmd", "-D")
         self._wait(lambda: "idle" in self.ask("sinfo", "-h", "-o", "%t"), "Slurm")
-        return self
 
     def ask(self, *words: str) -> str:
         done = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False)
@@ -122,13 +131,14 @@ class Cluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
+    """Below those that the system itself gives away: between this look and Slurm's it might, to anybody."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("", port))
+            found += [port] if port not in found else []
+    return found
 
 
 def wait_until(true: Callable[[], object], what: str, seconds: float = 240) -> None:
