@@ -45,6 +45,7 @@ def test_the_same_runs_as_one_after_the_other(tmp_path: Path, capsys: pytest.Cap
     assert (tmp_path / "beside/runs/point/plain/seed_4.old-1/results.json").is_file()
 
 
+@pytest.mark.long
 def test_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = [*SMALL, "experiment.num_train_steps=4000", "experiment.eval_freq=400"]
     words = ["compare", AGENTS, "seeds=1", "jobs=2", *long, f"setup.base_path={tmp_path}"]

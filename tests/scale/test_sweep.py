@@ -19,7 +19,7 @@ from medley.scale.slurm import minutes
 from medley.scale.status import standings, table
 from medley.scale.sweep import plan, read
 from medley.scale.worker import Worker
-from tests.faults.harness import assert_same_run
+from tests.faults.harness import assert_same_run, came
 
 TINY = [
     *("env=point", "agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "replay_buffer.batch_size=18"),
@@ -118,7 +118,7 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 def wait_for(path: Path, seconds: float = 60) -> None:
     until = time.monotonic() + seconds
-    while not path.exists():
+    while not came(path):
         assert time.monotonic() < until, f"{path} never came"
         time.sleep(0.02)
 

@@ -17,6 +17,7 @@ from medley.scale import local
 from medley.scale.launch import prepare
 from medley.scale.sweep import Job, Request
 from medley.training.checkpoints import Checkpoints
+from tests.faults.harness import came
 from tests.scale.slurm_cluster import wait_until
 from tests.scale.test_sweep import TINY
 
@@ -101,18 +102,18 @@ def test_a_run_that_nobody_wants_is_stopped_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    jobs = [
-        Job((*LONGER, f"setup.seed={seed}", f"setup.save_dir={tmp_path / str(seed)}"), tmp_path / str(seed), "new")
-        for seed in (1, 2)
-    ]
+    jobs = []
+    for seed, steps in ((1, 1200), (2, 1_000_000)):  # the second would never end by itself
+        folder = tmp_path / str(seed)
+        own = (f"experiment.num_train_steps={steps}", f"setup.seed={seed}", f"setup.save_dir={folder}")
+        jobs.append(Job((*LONGER, *own), folder, "new"))
     request = Request(jobs=2)
     prepare(request, jobs)
-    begun = tmp_path / "2" / "checkpoints" / "80"
-    assert (
-        local.carry_out(
-            [job.folder for job in jobs], request, print, lambda: {begun.parents[1]} if begun.exists() else ()
-        )
-        == 130
-    )
+    unwanted = jobs[1].folder
+
+    def look() -> tuple[Path, ...]:
+        return (unwanted,) if came(unwanted / "checkpoints" / "80") else ()
+
+    assert local.carry_out([job.folder for job in jobs], request, print, look) == 130
     ends = [json.loads((job.folder / "run.json").read_text())["status"] for job in jobs]
     assert ends == ["finished", "stopped"]
