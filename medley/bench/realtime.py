@@ -118,11 +118,12 @@ class Looks:
         return self._read(*arguments, **options)
 
     def drift(self) -> float:
-        """Milliseconds per minute: the slope of a line through how late looks were, over all whole episodes."""
+        """Milliseconds per minute: the slope of a line through how late looks were, in the middle of all whole episodes
+        (a moment in which the machine was busy is no drift)."""
         longest = max(map(len, self.episodes))
         whole = [episode for episode in self.episodes[1:] if len(episode) == longest]
         steps = np.arange(1, longest + 1)
         if not whole or longest < 2:
             return 0.0
-        late = np.mean([np.array(episode) - steps * self._dt for episode in whole], axis=0)
+        late = np.median([np.array(episode) - steps * self._dt for episode in whole], axis=0)
         return abs(float(np.polyfit(steps * self._dt, late, 1)[0])) * 1000 * 60
