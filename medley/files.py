@@ -1,4 +1,4 @@
-"""Writing so that a crash at any instant leaves the old file or the new one, and reading with a check."""
+"""Writing so that a crash at any instant leaves the old file or the new one; checked reading; the order of names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -65,3 +66,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, UnicodeDecodeError) as e:
         raise DamagedError(f"{path} is not readable JSON: {e}") from None
+
+
+def by_number(name: str) -> list[str | int]:
+    """An order in which seed_2 comes before seed_10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

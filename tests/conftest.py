@@ -42,17 +42,9 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(before)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+def pytest_exception_interact(node: pytest.Item, report: pytest.TestReport) -> None:
     """What failed is told at once: a process that dies before the end tells nothing."""
-    if report.failed and _terminal is not None:
-        _terminal.write_line(f"\n{report.nodeid} ({report.when})\n{report.longreprtext[-4000:]}")
-        _terminal.flush()
-
-
-_terminal: pytest.TerminalReporter | None = None
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    global _terminal
-    _terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    terminal = node.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        terminal.write_line(f"\n{report.nodeid}\n{report.longreprtext[-4000:]}")
+        terminal.flush()

@@ -34,25 +34,26 @@ def carry_out(plan: Plan, fresh: bool = False, out: Path | None = None, say: Say
     """The exit code: 0, 1 when a run failed, 130 when it was stopped."""
     warn(plan, say)
     failures: dict[int, str] = {}
-    groups = _groups(plan, say)
-    if plan.jobs > 1:
-        from medley.comparison.side_by_side import side_by_side
-
-        if side_by_side(plan, [n for group in groups for n in group], fresh, failures, say):
-            say("The same command goes on with the comparison.")
-            return 130
-        groups = []
-    for group in groups:
-        try:
-            stopped = _train(plan, group, fresh, failures, say)
-        except KeyboardInterrupt:
-            say("The same command goes on with the comparison.")
-            raise
-        if stopped:
-            say("The same command goes on with the comparison.")
-            return 130
+    try:
+        stopped = _train_all(plan, fresh, failures, say)
+    except KeyboardInterrupt:
+        say("The same command goes on with the comparison.")
+        raise
+    if stopped:
+        say("The same command goes on with the comparison.")
+        return 130
     _compare(plan, failures, out, say)
     return 1 if failures else 0
+
+
+def _train_all(plan: Plan, fresh: bool, failures: dict[int, str], say: Say) -> bool:
+    """Whether it was stopped."""
+    groups = _groups(plan, say)
+    if plan.jobs == 1:
+        return any(_train(plan, group, fresh, failures, say) for group in groups)
+    from medley.comparison.side_by_side import side_by_side
+
+    return side_by_side(plan, [number for group in groups for number in group], fresh, failures, say)
 
 
 def _groups(plan: Plan, say: Say) -> list[list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medley.errors import MedleyError
+from medley.files import by_number
 from medley.reporting import apart
 from medley.reporting.differences import decisive
 from medley.reporting.run_files import (
@@ -115,11 +115,6 @@ def run_folders(paths: Iterable[Path]) -> list[Path]:
         places = ", ".join(str(path) for path in given) or "nothing"
         raise MedleyError(f"No run found in {places}: a run folder holds one of {', '.join(_MARKS)}.")
     return list(folders.values())
-
-
-def by_number(name: str) -> list[str | int]:
-    """An order in which seed_2 comes before seed_10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def group_runs(runs: Sequence[RunData], labels: Mapping[Path, str] | None = None) -> list[RunGroup]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medley.errors import ConfigError, DamagedError
+from medley.files import by_number
 from medley.scale.folder import noted
 from medley.training.checkpoints import Checkpoints
 from medley.training.run import POLICY, Run
@@ -31,7 +32,7 @@ class Standing:
 
 def standings(places: Sequence[str | Path]) -> list[Standing]:
     """Of every run in these folders."""
-    found = sorted({folder for place in places for folder in _runs(Path(place))})
+    found = sorted({folder for place in places for folder in _runs(Path(place))}, key=lambda f: by_number(str(f)))
     if not found:
         raise ConfigError(f"no runs in {', '.join(map(str, places))}.")
     return [_standing(folder) for folder in found]

@@ -72,12 +72,11 @@ def load_policy(agent: Agent, folder: Path) -> None:
 def save_policy(run_folder: str | Path, out: str | Path | None = None, checkpoint: int | None = None) -> Path:
     """Writes the policy of a run into a new folder, `policy` in its own or `out`, once it is seen to act alike."""
     run = Run(Path(run_folder))
-    config = run.config()
+    config = _for_others(run.config())
     target = run.path / "policy" if out is None else Path(out)
     if target.exists():
         raise ConfigError(f"{target} exists: name a new folder with --out, or move it away.")
     folder = policy_folder(run.path, checkpoint)
-    config = _for_others(config)
     env = evaluation_env(config, 1)
     spaces = spaces_of(env)
     here = dataclasses.replace(config, setup=dataclasses.replace(config.setup, device="cpu"))
@@ -85,13 +84,19 @@ def save_policy(run_folder: str | Path, out: str | Path | None = None, checkpoin
     agent, other = (build_agent(here, env, device) for _ in range(2))
     load_policy(agent, folder)
     names, state = agent.policy_names(), agent.state_dict()
-    about = {"medley": medley.__version__, "agent": config.agent.name, "env": config.env.name}
+    about = {
+        "agent": config.agent.name,
+        "env": config.env.name,
+        "step": str(step_of(folder)),
+        "medley": medley.__version__,
+    }
     draft = target.with_name(f".{target.name}.tmp")
     try:
         shutil.rmtree(draft, ignore_errors=True)
         Run(draft).create(config)
-        about["step"] = str(step_of(folder))
-        save_file({name: state[name].contiguous() for name in names}, draft / POLICY, about)
+        save_file(
+            {name: state[name].contiguous() for name in names}, draft / POLICY, {**about, "medley": medley.__version__}
+        )
         load_policy(other, draft)
         generator = torch.Generator().manual_seed(0)
         shape = (len(env.tasks), 5, *(spaces.image or (spaces.obs_dim,)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import medley
 from medley.cli import main
@@ -15,9 +15,6 @@ from medley.scale.status import standings
 from medley.training.policy_file import load_policy
 from medley.training.run import POLICY
 from tests.exporting.policies import TASKS, every_agent, make_agent, observations
-from tests.exporting.test_command import place, trained
-
-__all__ = ["place", "trained"]
 
 
 def test_scores_as_the_run_does(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,8 +76,6 @@ def test_damaged(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", every_agent())
 def test_what_acting_needs(name: str, tmp_path: Path) -> None:
     """Of every agent: what it names is enough to act as it does, and more is not named than half of it all."""
-    from safetensors.torch import save_file
-
     agent, other = make_agent(name, seed=1), make_agent(name, seed=2)
     state = agent.state_dict()
     named = {k: state[k].contiguous() for k in agent.policy_names()}
