@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# How many processes the tests have.
+AT_ONCE ?= 2
+SIDE_BY_SIDE := -n $(AT_ONCE) --dist loadgroup --no-loadscope-reorder
 # The tested version. Another one, or the CPU build's file: make install TORCH=...
 TORCH ?= torch==2.13.0
 
@@ -16,7 +19,7 @@ train: $(VENV)/.installed   ## train an agent on three Meta-World tasks; ARGS=".
 
 test: $(VENV)/.dev          ## lint, types and all quick tests
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" $(SIDE_BY_SIDE)
 
 test-all: $(VENV)/.dev      ## the same with the long soaks and sweeps, and coverage
 	$(MAKE) --no-print-directory lint

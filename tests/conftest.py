@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from _pytest.terminal import TerminalReporter
 
 torch.set_num_threads(1)
 # Whether there is a GPU is asked of the driver: by the usual way, children that a test forks could not use it any more.
@@ -26,7 +27,7 @@ with contextlib.suppress(ImportError):
 
 @pytest.fixture(scope="module", autouse=True)
 def memory_given_back() -> Iterator[None]:
-    """One process runs all tests: what one file needed for a moment, others would have to do without."""
+    """Few processes run all tests: what one file needed for a moment, others would have to do without."""
     yield
     gc.collect()
     if sys.platform == "linux":
@@ -42,9 +43,33 @@ def float64() -> Iterator[None]:
     torch.set_default_dtype(before)
 
 
-def pytest_exception_interact(node: pytest.Item, report: pytest.TestReport) -> None:
+class TellsFailures:
     """What failed is told at once: a process that dies before the end tells nothing."""
-    terminal = node.config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.write_line(f"\n{report.nodeid}\n{report.longreprtext[-4000:]}")
-        terminal.flush()
+
+    def __init__(self, terminal: TerminalReporter) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.terminal.write_line(f"\n{report.nodeid}\n{report.longreprtext[-4000:]}")
+            self.terminal.flush()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if isinstance(terminal, TerminalReporter):
+        config.pluginmanager.register(TellsFailures(terminal))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Side by side (`-n 2`), a file stays in one process, and so do all that start a cluster: they take long, so they
+    come first, and they take ports and cores, so they wait for each other."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("cluster" if _starts_cluster(item) else str(item.path)))
+    items.sort(key=lambda item: not _starts_cluster(item))
+
+
+def _starts_cluster(item: pytest.Item) -> bool:
+    return item.path.parent.name == "scale" or item.path.name == "test_sac_ae_cluster.py"

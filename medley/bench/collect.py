@@ -16,6 +16,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from medley.bench.learner import plain_agent
 from medley.config.load import load_config
 from medley.errors import MedleyError
 from medley.scale.ray_collect import Broadcast, RayCollector
@@ -28,7 +29,7 @@ BLOCKS = 6
 
 def bench(seconds: float, as_json: bool, options: Sequence[str]) -> dict[str, Any]:
     """About `seconds` a side; prints a table and returns the figures."""
-    words = ["env=metaworld-mt10", "env.slots_per_task=4", "experiment.collect_steps=32", *options]
+    words = plain_agent(["env=metaworld-mt10", "env.slots_per_task=4", "experiment.collect_steps=32", *options])
     words += ["logger.use_tb=false", "setup.device=cpu", "replay_buffer.capacity=10000"]
     away = load_config([*words, "collect.on=ray", "collect.lag=2"])
     here = load_config(words)

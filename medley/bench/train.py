@@ -42,6 +42,7 @@ def bench(seconds: float, as_json: bool, options: list[str]) -> dict[str, Any]:
 
 def _medley(seconds: float, options: list[str]) -> dict[str, Any]:
     """A real run, cut off after `seconds` of training; compiling and building count separately."""
+    from medley.bench.learner import plain_agent
     from medley.config.load import load_config
     from medley.training.build import build
     from medley.training.experiment import Experiment
@@ -58,7 +59,7 @@ def _medley(seconds: float, options: list[str]) -> dict[str, Any]:
         "logger.console=none",
     ]
     with TemporaryDirectory() as folder:
-        config = load_config([*words, *options, f"setup.save_dir={folder}/run"])
+        config = load_config(plain_agent([*words, *options, f"setup.save_dir={folder}/run"]))
         run = Run(Path(folder) / "run")
         run.create(config)
         began = time.monotonic()

@@ -54,7 +54,10 @@ def expand_sweeps(words: Sequence[str]) -> list[list[str]]:
 
 
 def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) -> Config:
-    """Compose the YAML that `words` select, lay their values over it, and check everything."""
+    """Compose the YAML that `words` select, lay their values over it, and check everything.
+
+    Where no agent is named, the env's `best` words come first: what is known to do best there on that kind of device.
+    """
     plugins.load()
     overrides = parse(words)
     for o in overrides:
@@ -62,15 +65,26 @@ def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) ->
             raise ConfigError(f"{o.input_line}: several values stand for several runs; load_config takes one.")
     with _hydra(config_dirs) as composer:
         groups = [o for o in overrides if _is_group(o)]
-        values = [o for o in overrides if not _is_group(o)]
         for o in groups:
             composer.check_choice(str(o.key_or_group), str(o.value()))
         choices = [o.input_line or "" for o in groups]
+        env = composer.compose(choices).env
+        if not any(o.key_or_group == "agent" for o in groups) and (best := env.get("best")):
+            overrides = [*parse(best.get(_kind_of_device(overrides), best.cpu)), *overrides]
+            choices = [o.input_line or "" for o in overrides if _is_group(o)]
         if not any(o.key_or_group == "setup" for o in groups):
-            wanted = composer.compose(choices).env.get("setup")
-            choices += [f"setup={wanted}"] if wanted else []
+            choices += [f"setup={wanted}"] if (wanted := env.get("setup")) else []
         tree = composer.compose(choices)
-    return _typed(tree, values)
+    return _typed(tree, [o for o in overrides if not _is_group(o)])
+
+
+def _kind_of_device(overrides: list[Override]) -> str:
+    asked = [str(o.value()) for o in overrides if o.key_or_group == "setup.device"]
+    if asked and asked[-1] != "auto":
+        return asked[-1].split(":")[0]
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def choices(group: str, config_dirs: Sequence[str | Path] = ()) -> list[str]:
@@ -186,6 +200,7 @@ def _is_group(override: Override) -> bool:
 def _typed(tree: DictConfig, values: list[Override]) -> Config:
     raw = OmegaConf.to_container(tree, resolve=False)
     assert isinstance(raw, dict)
+    raw["env"].pop("best", None)  # words, which were read by now
     for override in values:  # the builder decides which options exist, so look at it first
         if override.key_or_group in ("agent.builder", "env.builder"):
             group = override.key_or_group.split(".")[0]

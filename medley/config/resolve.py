@@ -148,6 +148,7 @@ def _check_numbers(config: Config) -> None:
         ("setup.threads", config.setup.threads, 1),
         ("env.slots_per_task", config.env.slots_per_task, 1),
         ("env.horizon", config.env.horizon, 1),
+        ("env.train_horizon", config.env.train_horizon, 1),
         ("agent.n_step", config.agent.n_step, 1),
         ("agent.reset_every", config.agent.reset_every, 0),
         ("agent.batch_size", config.agent.batch_size, 1),

@@ -23,6 +23,7 @@ class EnvConfig:
     num_envs: int | None = opt(None, "number of tasks; checked against the env if given")
     slots_per_task: int = opt(1, "copies of every task stepped together while training")
     horizon: int | None = opt(None, "steps after which an episode is cut off (truncated); null: the env's own")
+    train_horizon: int | None = opt(None, "the same while training, where it is to be shorter; null: as long")
     terminate_on_success: bool = opt(False, "end an episode at its first success")
 
 

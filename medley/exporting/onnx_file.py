@@ -52,7 +52,7 @@ def export(run_folder: str | Path, out: str | Path | None = None, checkpoint: in
         raise ConfigError(f"--out {path} is a folder: name a file in it.")
     folder = policy_folder(run.path, checkpoint)
     env = evaluation_env(config, 1)
-    agent = build_agent(config, env, prepare_device(config))
+    agent = build_agent(config, env, prepare_device(config, or_cpu=True))
     load_policy(agent, folder)
     low, high = env.action_range()
     spaces, step = spaces_of(env), step_of(folder)

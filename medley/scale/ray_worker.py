@@ -53,13 +53,12 @@ class Worker:
     def __init__(self, config: dict[str, Any], part: int, parts: int) -> None:
         from medley.agents.api import agent_kind
         from medley.config.load import from_dict
-        from medley.envs.registry import env_kind
         from medley.training.acting import quickest
-        from medley.training.build import collector_seed, spaces_of
+        from medley.training.build import collector_seed, spaces_of, training_env
 
         torch.set_num_threads(1)
         c = from_dict(config)
-        env = env_kind(c.env.builder).build(c.env, c.env.slots_per_task // parts, c.setup.seed, False)
+        env = training_env(c, c.env.slots_per_task // parts)
         agent = agent_kind(c.agent.builder).build(c.agent, spaces_of(env), torch.device("cpu"), 0)
         self._act, self._weights = quickest(agent), agent.policy_tensors()
         self._collector = PartCollector(env, collector_seed(c), c.agent.noise_hold, part, parts)

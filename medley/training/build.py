@@ -67,7 +67,7 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     assert config.replay_buffer.batch_size is not None
     away = config.collect.on != "local"
     slots = 1 if away else config.env.slots_per_task
-    env = env_kind(config.env.builder).build(config.env, slots, config.setup.seed, False)
+    env = training_env(config, slots)
     if away:
         env.speak_for(config.env.slots_per_task)
     kind = agent_kind(config.agent.builder)
@@ -260,6 +260,14 @@ def build_evaluator(config: Config) -> Evaluator:
     )
 
 
+def training_env(config: Config, slots: int) -> MultiTaskEnv:
+    """What is acted on while learning, with the episodes of training."""
+    options = config.env
+    if options.train_horizon is not None:
+        options = dataclasses.replace(options, horizon=options.train_horizon)
+    return env_kind(options.builder).build(options, slots, config.setup.seed, False)
+
+
 def evaluation_env(config: Config, slots: int) -> MultiTaskEnv:
     """An env with a task for everything that the agent learns."""
     kind = env_kind(config.env.builder)
@@ -277,8 +285,11 @@ def _add_sets(config: Config, evaluator: Evaluator, act: Callable[[MultiTaskEnv]
         evaluator.sets[name] = Evaluator(env, evaluator.protocol, act(env))
 
 
-def prepare_device(config: Config) -> torch.device:
-    """`auto` takes a GPU where there is one. Threads are part of a CPU run's exact arithmetic."""
+def prepare_device(config: Config, or_cpu: bool = False) -> torch.device:
+    """`auto` takes a GPU where there is one. Threads are part of a CPU run's exact arithmetic.
+
+    `or_cpu`: what a GPU trained may act without one.
+    """
     name = config.setup.device
     if config.setup.threads is not None:
         torch.set_num_threads(config.setup.threads)
@@ -286,6 +297,8 @@ def prepare_device(config: Config) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        if or_cpu:
+            return torch.device("cpu")
         raise MedleyError(f"setup.device={name}: this machine has no such GPU. setup.device=cpu works everywhere.")
     if device.type == "cuda" and config.setup.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for to promise it

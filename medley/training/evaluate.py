@@ -31,6 +31,7 @@ from medley.training.protocols import PROTOCOLS
 from medley.training.run import Run
 
 WORDS = (
+    "setup.device",
     "experiment.protocol",
     "experiment.num_eval_episodes",
     "experiment.eval_slots_per_task",
@@ -55,10 +56,13 @@ def evaluate(
     config = run.config()
     chosen = _chosen(config, words or [])
     check_eval_acting(chosen)
-    config = dataclasses.replace(config, experiment=chosen.experiment, agent=chosen.agent, logger=chosen.logger)
+    asked = any(word.startswith("setup.device=") for word in words or [])
+    config = dataclasses.replace(
+        config, setup=chosen.setup, experiment=chosen.experiment, agent=chosen.agent, logger=chosen.logger
+    )
     folder = policy_folder(run.path, checkpoint, say)
     step = step_of(folder)
-    device = prepare_device(config)
+    device = prepare_device(config, or_cpu=not asked)
     evaluator = build_evaluator(config)
     set_acting(evaluator, config)
     tasks = evaluator.env.tasks

@@ -23,7 +23,7 @@ class Policy:
     def __init__(self, path: str | Path) -> None:
         run = Run(Path(path))
         self.config = run.config()
-        self.device = prepare_device(self.config)
+        self.device = prepare_device(self.config, or_cpu=True)
         env = evaluation_env(self.config, 1)
         spaces = spaces_of(env)
         self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim

@@ -230,12 +230,18 @@ def config_name(config: Config) -> str:
 
 def _plain_options(config: Config) -> dict[str, Any]:
     """What the run's agent and env are without any option set, as far as it can be known."""
-    from medley.config.load import load_config
+    from medley.config.load import load_config, read_choice
 
     steps = f"experiment.num_train_steps={config.experiment.num_train_steps}"  # eval_freq follows from it
-    groups = [f"agent={config.agent.name}", f"env={config.env.name}"]
+    words = [f"env={config.env.name}", f"setup.device={config.setup.device}", steps]
+    agent = f"agent={config.agent.name}"
     try:
-        return flatten(to_dict(load_config([*groups, steps])))
+        best = read_choice("env", config.env.name).get("best", {})
+        if any(agent in options for options in best.values()):  # then what belongs to it is nothing special
+            without = load_config(words)
+            if without.agent.name == config.agent.name:
+                return flatten(to_dict(without))
+        return flatten(to_dict(load_config([agent, *words])))
     except ConfigError:  # an env that needs options, or a setup, agent or env from a folder of the user's own
         return _schema_options(config)
 

@@ -34,6 +34,20 @@ def test_scores_as_the_run_does(place: Path, tmp_path: Path, capsys: pytest.Capt
     assert (medley.load(out).act(obs, "west") == medley.load(place).act(obs, "west")).all()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_what_a_gpu_trained_acts_without_one(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(place)]) == 0
+    here = read_json(place / "evaluation_episodes_900.json")
+    config = place / "config.yaml"
+    config.write_text(config.read_text().replace("device: cpu", "device: cuda"))
+    (place / "evaluation_episodes_900.json").unlink()
+    assert main(["evaluate", str(place), "setup.device=cuda"]) == 2
+    assert "no such GPU" in capsys.readouterr().err
+    assert main(["evaluate", str(place)]) == 0
+    assert read_json(place / "evaluation_episodes_900.json") == here
+    assert medley.load(place).device.type == "cpu"
+
+
 def test_any_checkpoint(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(place), "--format", "safetensors", "--checkpoint", "450"]) == 0
     assert main(["evaluate", str(place / "policy")]) == 0

@@ -58,6 +58,8 @@ def _child(words: list[str], output: Path, prepare: Callable[[], None] | None) -
 
     sys.stdout = os.fdopen(1, "w", buffering=1)
     sys.stderr = os.fdopen(2, "w", buffering=1)
+    if torch.cuda._is_in_bad_fork():  # type: ignore[no-untyped-call]
+        torch.cuda.is_available = lambda: False  # the parent has used a GPU, so its children cannot
     if prepare is not None:
         prepare()
     from medley.cli import main

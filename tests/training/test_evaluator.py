@@ -19,7 +19,7 @@ from medley.config.load import load_config
 from medley.envs.api import stream_seed
 from medley.envs.point import PointEnv
 from medley.errors import ConfigError
-from medley.training.build import build_evaluator
+from medley.training.build import build, build_evaluator
 from medley.training.evaluate import evaluate
 from medley.training.evaluator import (
     EpisodeScore,
@@ -245,6 +245,17 @@ def test_held_out_goals_are_none_that_training_has() -> None:
     assert distance.min() > 1e-4
     with pytest.raises(ConfigError, match="needs Meta-World"):
         load_config(["env=point", "experiment.protocol=held-out"])
+
+
+def test_episodes_of_training_may_be_shorter() -> None:
+    parts = build(load_config(["env=point", "env.train_horizon=7", "agent.actor.hidden_dim=8", "setup.device=cpu"]))
+    assert parts.env.horizon == 7
+    assert parts.evaluator.env.horizon == build(load_config(["env=point", "setup.device=cpu"])).env.horizon > 7
+    steps = parts.collector.collect(parts.acting, 15, "random", 0)[0]
+    assert [bool(step.ended.all()) for step in steps] == [t in (7, 14) for t in range(1, 16)]
+    assert not any(step.terminated.any() for step in steps)
+    with pytest.raises(ConfigError, match=r"env.train_horizon"):
+        load_config(["env=point", "env.train_horizon=0"])
 
 
 def test_an_evaluation_may_choose_which_of_distrals_policies_acts(tmp_path: Path) -> None:
