@@ -70,7 +70,7 @@ def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) ->
         choices = [o.input_line or "" for o in groups]
         env = composer.compose(choices).env
         if not any(o.key_or_group == "agent" for o in groups) and (best := env.get("best")):
-            overrides = [*parse(best.get(_kind_of_device(overrides), best.cpu)), *overrides]
+            overrides = [*parse(best.get(_kind_of_device(overrides), [])), *overrides]
             choices = [o.input_line or "" for o in overrides if _is_group(o)]
         if not any(o.key_or_group == "setup" for o in groups):
             choices += [f"setup={wanted}"] if (wanted := env.get("setup")) else []

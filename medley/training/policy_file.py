@@ -94,9 +94,7 @@ def save_policy(run_folder: str | Path, out: str | Path | None = None, checkpoin
     try:
         shutil.rmtree(draft, ignore_errors=True)
         Run(draft).create(config)
-        save_file(
-            {name: state[name].contiguous() for name in names}, draft / POLICY, {**about, "medley": medley.__version__}
-        )
+        save_file({name: state[name].contiguous() for name in names}, draft / POLICY, about)
         load_policy(other, draft)
         generator = torch.Generator().manual_seed(0)
         shape = (len(env.tasks), 5, *(spaces.image or (spaces.obs_dim,)))

@@ -34,6 +34,12 @@ def test_by_device(mine: list[Path]) -> None:
     assert (on_gpu.agent.name, on_gpu.agent.n_step, on_gpu.env.slots_per_task) == ("brc", 1, 8)
 
 
+def test_a_device_without_words_of_its_own(mine: list[Path]) -> None:
+    (mine[0] / "env" / "mine.yaml").write_text(ENV[: ENV.index("  cpu:")])
+    assert load_config(["env=mine", "setup.device=cpu"], mine).agent.name == "state_sac"
+    assert load_config(["env=mine", "setup.device=cuda"], mine).agent.name == "brc"
+
+
 def test_what_is_asked_for_comes_last(mine: list[Path]) -> None:
     changed = load_config(["env=mine", "setup.device=cpu", "agent.n_step=4", "env.slots_per_task=1"], mine)
     assert (changed.agent.name, changed.agent.n_step, changed.env.slots_per_task) == ("film", 4, 1)
