@@ -9,6 +9,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -112,6 +113,7 @@ def save_policy(run_folder: str | Path, out: str | Path | None = None, checkpoin
 
 
 def _for_others(config: Config) -> Config:
-    """Without the places and the device of whoever trained it."""
-    setup = dataclasses.replace(config.setup, save_dir=None, base_path=".", device="auto")
-    return dataclasses.replace(config, setup=setup)
+    """Without the places, the device and the cores of whoever trained it."""
+    setup = dataclasses.replace(config.setup, save_dir=None, base_path=".", device="auto", threads=None)
+    fewer: dict[str, Any] = {"threads": None} if hasattr(config.env, "threads") else {}
+    return dataclasses.replace(config, setup=setup, env=dataclasses.replace(config.env, **fewer))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from medley.agents.api import Spaces
+from medley.agents.api import Batch, Spaces
 from medley.agents.must import MUST
 from medley.agents.must_options import MustSACConfig
 from medley.replay.ring import Step
@@ -49,3 +50,40 @@ def episode(
             Step(obs, action, reward, obs, np.zeros_like(flags), flags, None, won if k == length - 1 else None)
         )
     return chunk
+
+
+def random_batch(seed: int = 0, tasks: int = TASKS) -> Batch:
+    g = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=g)
+
+    return Batch(
+        obs=normal(tasks, ROWS, OBS),
+        action=torch.tanh(normal(tasks, ROWS, ACT)),
+        reward=normal(tasks, ROWS),
+        discount=torch.full((tasks, ROWS), 0.99),
+        next_obs=normal(tasks, ROWS, OBS),
+        weight=torch.ones(tasks, ROWS),
+    )
+
+
+def snapshot(agent: MUST) -> dict[str, Tensor]:
+    return {k: v.clone() for k, v in agent.state_dict().items()}
+
+
+def trained(before: dict[str, Tensor], agent: MUST) -> set[str]:
+    """Which networks, generators and encoders have other weights than before."""
+    after = agent._weights()
+    names = {k for k, v in after.items() if not torch.equal(v.to(before[k].dtype), before[k]) and "mask" not in k}
+    return {".".join(n.split(".")[:3]) if n.startswith("must") else n.split(".")[0] for n in names}
+
+
+def with_episodes(agent: MUST, success: Any = False, count: int = 2) -> MUST:
+    for n in range(count):
+        agent.observe(episode(n, success, tasks=agent.makers.tasks), 0)
+    return agent
+
+
+def makers_of(*roles: str, parts: tuple[str, ...] = ("generator", "encoder")) -> set[str]:
+    return {f"must.{role}.{part}" for role in roles for part in parts}
