@@ -114,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("run", help="run folder")
     p.add_argument("options", nargs="*", help="what is listed below")
     p.add_argument("--checkpoint", type=int, metavar="STEP", help="which checkpoint; default: the newest")
+    p.add_argument("--video", action="store_true", help="then film one episode of every task, into video/")
     p.set_defaults(verb=_evaluate)
 
     p = verbs.add_parser(
@@ -268,6 +269,12 @@ def _evaluate(a: argparse.Namespace) -> int:
     if "matrix" in result and len(result["tasks"]) > 1:
         _print_matrix(result)
     print(f"Written to {path} (protocol {result['protocol']}, step {result['step']:,}).")
+    if a.video:
+        from medley.training.finish import record
+        from medley.training.run import Run
+
+        films = record(Run(Path(a.run)), a.checkpoint)
+        print(f"Filmed: {films[0]}" + (f" and {len(films) - 1} more beside it." if films[1:] else ""))
     return 0
 
 

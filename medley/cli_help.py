@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXAMPLES = """\
 examples:
-  medley train                                             MT10 with multi-task SAC
+  medley train                                             MT10 with the agent that does best there
   medley train env=point                                   a small world, learnt in seconds
   medley train env=metaworld-mt1 env.task=drawer-close     one task
   medley train env=metaworld env.tasks=[reach,push]        any tasks

@@ -76,9 +76,9 @@ def train(*words: str, fresh: bool = False, config_dirs: Sequence[str | Path] = 
     return Result(run.path, status)
 
 
-def load(run: str | Path) -> Policy:
-    """The trained agent of a run folder, ready to act."""
-    return Policy(run)
+def load(run: str | Path, checkpoint: int | None = None) -> Policy:
+    """The trained agent of a run folder, ready to act: the newest checkpoint, or that of a step."""
+    return Policy(run, checkpoint)
 
 
 def results(run: str | Path) -> Result:

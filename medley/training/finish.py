@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -34,13 +35,13 @@ def finish(run: Run, say: Callable[[str], None] = print) -> None:
     Console().print(final_table(read_run(run.path)))
 
 
-def record(run: Run) -> None:
-    """One short video per task with the newest checkpoint."""
+def record(run: Run, checkpoint: int | None = None) -> list[Path]:
+    """One short video per task, with the newest checkpoint or another."""
     from medley.reporting import video
 
     if run.config().env.builder in DRAWN_BY_GL and video.prepare_gl() is None:
         raise video.NoVideo(video.HOW_TO_GET_VIDEOS)
-    policy = Policy(run.path)
+    policy = Policy(run.path, checkpoint)
     env = policy.make_env()
 
     def act(obs: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -48,7 +49,7 @@ def record(run: Run) -> None:
 
     try:
         o = run.config().experiment.video
-        step, (width, height) = run.info().get("step", 0), o.size
-        video.record_videos(env, act, run.path / "video", step, size=(width, height), every=o.every, fps=o.fps)
+        folder, (width, height) = run.path / "video", o.size
+        return video.record_videos(env, act, folder, policy.step, size=(width, height), every=o.every, fps=o.fps)
     finally:
         env.close()

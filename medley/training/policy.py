@@ -13,14 +13,14 @@ from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, closest
 from medley.training.build import build_evaluator, evaluation_env, prepare_device, spaces_of
 from medley.training.collector import plain
-from medley.training.policy_file import build_agent, load_policy, policy_folder
+from medley.training.policy_file import build_agent, load_policy, policy_folder, step_of
 from medley.training.run import Run
 
 
 class Policy:
     """Acts for any task of the run it was trained in."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, checkpoint: int | None = None) -> None:
         run = Run(Path(path))
         self.config = run.config()
         self.device = prepare_device(self.config, or_cpu=True)
@@ -29,7 +29,9 @@ class Policy:
         self.tasks, self.obs_dim, self.action_dim = env.tasks, spaces.obs_dim, spaces.action_dim
         self.obs_shape = spaces.image or (spaces.obs_dim,)
         self.agent = build_agent(self.config, env, self.device)
-        load_policy(self.agent, policy_folder(run.path))
+        folder = policy_folder(run.path, checkpoint)
+        self.step = step_of(folder)  # up to which it was trained
+        load_policy(self.agent, folder)
         env.close()
 
     def act(self, obs: npt.ArrayLike, task: str | int | None = None, explore: bool = False) -> npt.NDArray[np.float32]:

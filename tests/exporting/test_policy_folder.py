@@ -50,9 +50,13 @@ def test_what_a_gpu_trained_acts_without_one(place: Path, capsys: pytest.Capture
 
 def test_any_checkpoint(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(place), "--format", "safetensors", "--checkpoint", "450"]) == 0
-    assert main(["evaluate", str(place / "policy")]) == 0
+    assert main(["evaluate", str(place / "policy"), "--video"]) == 0
     assert (place / "policy" / "evaluation_episodes_450.json").is_file()
-    capsys.readouterr()
+    films = sorted((place / "policy" / "video").glob("450_*.mp4"))
+    assert len(films) == len(medley.load(place).tasks) > 1
+    assert all(film.stat().st_size > 1000 for film in films)
+    assert f"Filmed: {place / 'policy' / 'video'}" in capsys.readouterr().out
+    assert medley.load(place, checkpoint=450).step == 450
     assert main(["evaluate", str(place / "policy"), "--checkpoint", "900"]) == 2
     assert "has no checkpoint 900; its policy is of step 450" in capsys.readouterr().err
     assert [row.folder for row in standings([place])] == [place], "a policy is not a run"
