@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Every method on MT10 under one protocol, side by side on one GPU; the report is runs/metaworld-mt10/report.html.
-# SEEDS=3 JOBS=13 STEPS=200000 bash results/mt10/compare.sh [options of all methods]; the same command goes on.
+# SEEDS=3 JOBS=14 STEPS=200000 bash results/mt10/compare.sh [options of all methods]; the same command goes on.
 set -euo pipefail
 plain=state_sac+agent.trunk=multi_head+agent.alpha_per_task=true
 methods=(
   "$plain+setup.id=multi_head_400"
-  "$plain+agent.actor.hidden_dim=1024+agent.critic.hidden_dim=1024+setup.id=multi_head_1024"
-  "brc+agent.critic.hidden_dim=1024+agent.updates_per_step=1+setup.id=brc_1024"
+  "$plain+agent.actor.hidden_dim=1024+agent.critic.hidden_dim=1024+setup.precision=bf16+setup.id=multi_head_1024"
+  "brc+agent.critic.hidden_dim=1024+agent.updates_per_step=1+setup.precision=bf16+setup.id=brc_1024"
+  "medley+setup.precision=bf16+setup.id=medley"
   "soft_modules+setup.id=soft_modules"
   "care+setup.id=care"
   "film+setup.id=film"
