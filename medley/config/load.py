@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from medley.agents.api import agent_kind
 from medley.config import plugins
-from medley.config.options import describe
+from medley.config.options import describe, opt
 from medley.config.resolve import fill_and_check
 from medley.config.schema import Config
 from medley.envs.registry import env_kind
@@ -68,7 +69,8 @@ def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) ->
         for o in groups:
             composer.check_choice(str(o.key_or_group), str(o.value()))
         choices = [o.input_line or "" for o in groups]
-        env = composer.compose(choices).env
+        named = [str(o.value()) for o in groups if o.key_or_group == "env"]
+        env = (_plain("env", named[-1], config_dirs) if named else None) or composer.compose(choices)["env"]
         if not any(o.key_or_group == "agent" for o in groups) and (best := env.get("best")):
             overrides = [*parse(best.get(_kind_of_device(overrides), [])), *overrides]
             choices = [o.input_line or "" for o in overrides if _is_group(o)]
@@ -96,18 +98,21 @@ def choices(group: str, config_dirs: Sequence[str | Path] = ()) -> list[str]:
 
 def read_choice(group: str, name: str, config_dirs: Sequence[str | Path] = ()) -> dict[str, Any]:
     """The YAML behind `group=name`, as it stands."""
+    if (plain := _plain(group, name, config_dirs)) is not None:
+        return plain
+    with _hydra(config_dirs) as composer:
+        chosen = composer.compose([f"{group}={name}"])[group]
+    return {str(key): value for key, value in chosen.items()}
+
+
+def _plain(group: str, name: str, config_dirs: Sequence[str | Path]) -> dict[str, Any] | None:
+    """Most choices are plain files of ours, and reading one takes a hundredth of composing it."""
     own = Path(__file__).parent / group / f"{name}.yaml"
     others = [*plugins.config_dirs(), *config_dirs]
-    if own.is_file() and not any(Path(folder, group, own.name).is_file() for folder in others):
-        # Most are plain files of ours, and there are many: composing each would take a while.
-        plain = yaml.safe_load(own.read_text("utf-8")) or {}
-        if "defaults" not in plain:
-            return dict(plain)
-    with _hydra(config_dirs) as composer:
-        tree = composer.compose([f"{group}={name}"])
-    chosen = OmegaConf.to_container(OmegaConf.select(tree, group))
-    assert isinstance(chosen, dict)
-    return {str(key): value for key, value in chosen.items()}
+    if not own.is_file() or any(Path(folder, group, own.name).is_file() for folder in others):
+        return None
+    plain = yaml.safe_load(own.read_text("utf-8")) or {}
+    return None if "defaults" in plain else dict(plain)
 
 
 def to_dict(config: Config) -> dict[str, Any]:
@@ -120,10 +125,13 @@ def from_dict(saved: dict[str, Any], words: Sequence[str] = ()) -> Config:
     for o in (overrides := parse(words)):
         if _is_group(o):
             raise ConfigError(f"{o.key_or_group}= cannot be chosen anew for an existing run; set single options.")
-    return _typed(OmegaConf.create(saved), overrides)
+    return _typed(_container(OmegaConf.create(saved)), overrides)
 
 
 # ---- Hydra
+
+# What words chose before, as long as all files were ours: those do not change while a program runs.
+_COMPOSED: dict[tuple[str, ...], dict[str, Any]] = {}
 
 
 class _Composer:
@@ -150,11 +158,16 @@ class _Composer:
         if name not in (names := self.names(group)):
             raise ConfigError(f"there is no {group}={name}.{closest(name, names)}")
 
-    def compose(self, words: list[str]) -> DictConfig:
-        try:
-            return compose("config", overrides=[*self.searchpath, *words])
-        except (HydraException, OmegaConfBaseException) as e:
-            raise ConfigError(str(e).strip()) from None
+    def compose(self, words: list[str]) -> dict[str, Any]:
+        if self.searchpath or (tree := _COMPOSED.get(tuple(words))) is None:
+            try:
+                composed = compose("config", overrides=[*self.searchpath, *words])
+            except (HydraException, OmegaConfBaseException) as e:
+                raise ConfigError(str(e).strip()) from None
+            tree = _container(composed)
+            if not self.searchpath:
+                _COMPOSED[tuple(words)] = tree
+        return copy.deepcopy(tree)
 
 
 class _hydra:
@@ -196,10 +209,18 @@ def _is_group(override: Override) -> bool:
 
 # ---- types
 
+# Made once: each takes longer than everything else here.
+_SCHEMAS: dict[tuple[type, type], type[Config]] = {}
+_STRUCTURED: dict[type[Config], Any] = {}
 
-def _typed(tree: DictConfig, values: list[Override]) -> Config:
+
+def _container(tree: DictConfig) -> dict[str, Any]:
     raw = OmegaConf.to_container(tree, resolve=False)
     assert isinstance(raw, dict)
+    return {str(key): value for key, value in raw.items()}
+
+
+def _typed(raw: dict[str, Any], values: list[Override]) -> Config:
     raw["env"].pop("best", None)  # words, which were read by now
     for override in values:  # the builder decides which options exist, so look at it first
         if override.key_or_group in ("agent.builder", "env.builder"):
@@ -211,10 +232,10 @@ def _typed(tree: DictConfig, values: list[Override]) -> Config:
         if not raw[group].get("builder"):
             raise ConfigError(f"the chosen {group} has no `builder`: say in its YAML file which kind it is.")
     schema = schema_for(raw["agent"]["builder"], raw["env"]["builder"])
-    typed = OmegaConf.structured(schema)
-    known = [name for name, _, _ in describe(schema)]
     try:
-        typed = OmegaConf.merge(typed, OmegaConf.create(raw))
+        if schema not in _STRUCTURED:
+            _STRUCTURED[schema] = OmegaConf.structured(schema)
+        typed = OmegaConf.merge(_STRUCTURED[schema], OmegaConf.create(raw))
         for override in values:
             key = str(override.key_or_group).lstrip("+")
             if override.is_delete():
@@ -222,7 +243,7 @@ def _typed(tree: DictConfig, values: list[Override]) -> Config:
             OmegaConf.update(typed, key, override.value(), merge=False, force_add=False)
         config = OmegaConf.to_object(typed)
     except OmegaConfBaseException as e:
-        raise ConfigError(_explain(e, known)) from None
+        raise ConfigError(_explain(e, [name for name, _, _ in describe(schema)])) from None
     assert isinstance(config, Config)
     fill_and_check(config)
     return config
@@ -230,13 +251,13 @@ def _typed(tree: DictConfig, values: list[Override]) -> Config:
 
 def schema_for(agent_builder: str, env_builder: str) -> type[Config]:
     """Config with the chosen agent's and env's own options in place of the general ones."""
-    from medley.config.options import opt
-
-    agent, env = agent_kind(agent_builder).options, env_kind(env_builder).options
-    fields: list[tuple[str, type, Any]] = [("agent", agent, opt(agent(), "")), ("env", env, opt(env(), ""))]
-    made = dataclasses.make_dataclass("Config", fields, bases=(Config,))
-    made.__module__ = __name__
-    return made
+    kinds = agent, env = agent_kind(agent_builder).options, env_kind(env_builder).options
+    if kinds not in _SCHEMAS:
+        fields: list[tuple[str, type, Any]] = [("agent", agent, opt(agent(), "")), ("env", env, opt(env(), ""))]
+        made = dataclasses.make_dataclass("Config", fields, bases=(Config,))
+        made.__module__ = __name__
+        _SCHEMAS[kinds] = made
+    return _SCHEMAS[kinds]
 
 
 def _explain(error: OmegaConfBaseException, known: list[str]) -> str:
