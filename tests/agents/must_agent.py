@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from medley.agents.api import Batch, Spaces
+from medley.agents.api import Spaces
 from medley.agents.must import MUST
 from medley.agents.must_options import MustSACConfig
 from medley.replay.ring import Step
+from tests.agents.sac_agent import ACT, OBS, TASKS
 
-TASKS, ROWS, OBS, ACT, HORIZON = 3, 8, 4, 2, 10
+HORIZON = 10
 
 
 def make(tasks: int = TASKS, slots: int = 1, seed: int = 0, device: str = "cpu", **changes: Any) -> MUST:
@@ -50,26 +51,6 @@ def episode(
             Step(obs, action, reward, obs, np.zeros_like(flags), flags, None, won if k == length - 1 else None)
         )
     return chunk
-
-
-def random_batch(seed: int = 0, tasks: int = TASKS) -> Batch:
-    g = torch.Generator().manual_seed(seed)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=g)
-
-    return Batch(
-        obs=normal(tasks, ROWS, OBS),
-        action=torch.tanh(normal(tasks, ROWS, ACT)),
-        reward=normal(tasks, ROWS),
-        discount=torch.full((tasks, ROWS), 0.99),
-        next_obs=normal(tasks, ROWS, OBS),
-        weight=torch.ones(tasks, ROWS),
-    )
-
-
-def snapshot(agent: MUST) -> dict[str, Tensor]:
-    return {k: v.clone() for k, v in agent.state_dict().items()}
 
 
 def trained(before: dict[str, Tensor], agent: MUST) -> set[str]:

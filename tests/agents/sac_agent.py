@@ -27,19 +27,19 @@ def make(mask: Any = None, obs: int = OBS, **changes: Any) -> SAC:
     return SAC(o, Spaces(tasks, obs, mask.shape[1], mask), torch.device("cpu"), seed=0)
 
 
-def random_batch(seed: int = 0) -> Batch:
+def random_batch(seed: int = 0, tasks: int = TASKS) -> Batch:
     g = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=g)
 
     return Batch(
-        obs=normal(TASKS, ROWS, OBS),
-        action=torch.tanh(normal(TASKS, ROWS, ACT)),
-        reward=normal(TASKS, ROWS),
-        discount=torch.full((TASKS, ROWS), 0.99),
-        next_obs=normal(TASKS, ROWS, OBS),
-        weight=torch.ones(TASKS, ROWS),
+        obs=normal(tasks, ROWS, OBS),
+        action=torch.tanh(normal(tasks, ROWS, ACT)),
+        reward=normal(tasks, ROWS),
+        discount=torch.full((tasks, ROWS), 0.99),
+        next_obs=normal(tasks, ROWS, OBS),
+        weight=torch.ones(tasks, ROWS),
     )
 
 

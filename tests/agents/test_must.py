@@ -8,19 +8,8 @@ from torch import Tensor
 
 from medley.agents.must import MUST, ROLES
 from medley.nn.masking import kept
-from tests.agents.must_agent import (
-    ACT,
-    OBS,
-    ROWS,
-    TASKS,
-    episode,
-    make,
-    makers_of,
-    random_batch,
-    snapshot,
-    trained,
-    with_episodes,
-)
+from tests.agents.must_agent import episode, make, makers_of, trained, with_episodes
+from tests.agents.sac_agent import ACT, OBS, ROWS, TASKS, random_batch, snapshot
 
 ALL_IN_ONE = "all+refresh+encode+publish"
 

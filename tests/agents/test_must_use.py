@@ -12,20 +12,8 @@ from medley.agents.must import MUST
 from medley.config.load import load_config
 from medley.errors import ConfigError
 from medley.gradients.combiners import combiner_names
-from tests.agents.must_agent import (
-    ACT,
-    HORIZON,
-    OBS,
-    ROWS,
-    TASKS,
-    episode,
-    make,
-    makers_of,
-    random_batch,
-    snapshot,
-    trained,
-    with_episodes,
-)
+from tests.agents.must_agent import HORIZON, episode, make, makers_of, trained, with_episodes
+from tests.agents.sac_agent import ACT, OBS, ROWS, TASKS, random_batch, snapshot
 
 
 def run_phases(agent: MUST, steps: int, **chunk: Any) -> list[str]:

@@ -49,7 +49,10 @@ def test_what_a_gpu_trained_acts_without_one(place: Path, capsys: pytest.Capture
 
 
 def test_any_checkpoint(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = place / "config.yaml"
+    config.write_text(config.read_text().replace("threads: null", "threads: 1", 1))
     assert main(["export", str(place), "--format", "safetensors", "--checkpoint", "450"]) == 0
+    assert "threads: 1" not in (place / "policy" / "config.yaml").read_text(), "others have other cores"
     assert main(["evaluate", str(place / "policy"), "--video"]) == 0
     assert (place / "policy" / "evaluation_episodes_450.json").is_file()
     films = sorted((place / "policy" / "video").glob("450_*.mp4"))
