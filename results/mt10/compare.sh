@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Every method on MT10 under one protocol, side by side on one GPU; the report is runs/metaworld-mt10/report.html.
-# SEEDS=3 JOBS=14 STEPS=200000 bash results/mt10/compare.sh [options of all methods]; the same command goes on.
+# SEEDS=3 JOBS=14 STEPS=200000 ONLY="care film" bash results/mt10/compare.sh [options of all methods]; the same command goes on.
 set -euo pipefail
 plain=state_sac+agent.trunk=multi_head+agent.alpha_per_task=true
 methods=(
   "$plain+setup.id=multi_head_400"
   "$plain+agent.actor.hidden_dim=1024+agent.critic.hidden_dim=1024+setup.precision=bf16+setup.id=multi_head_1024"
   "brc+agent.critic.hidden_dim=1024+agent.updates_per_step=1+setup.precision=bf16+setup.id=brc_1024"
-  "medley+setup.precision=bf16+setup.id=medley"
+  "medley+setup.precision=bf16+env.train_horizon=200+setup.id=medley"
   "soft_modules+setup.id=soft_modules"
   "care+setup.id=care"
   "film+setup.id=film"
@@ -19,6 +19,10 @@ methods=(
   "$plain+agent.gradients=cagrad+setup.id=cagrad"
   "$plain+agent.gradients=famo+setup.id=famo"
 )
+if [ -n "${ONLY:-}" ]; then
+  all=("${methods[@]}") methods=()
+  for name in $ONLY; do for method in "${all[@]}"; do [[ $method == *+setup.id=$name ]] && methods+=("$method"); done; done
+fi
 # Many processes share a GPU better through one that submits their work.
 command -v nvidia-cuda-mps-control > /dev/null && nvidia-cuda-mps-control -d 2> /dev/null || true
 agents=$(IFS=,; echo "${methods[*]}")
