@@ -3,8 +3,12 @@
 A generator for each network (pi, q1, q2) makes masks M_i from a task's number and its recent trajectories. The losses
 are SAC's with W * M_i in place of every W. They always train their networks; while masks are refreshed they train the
 generators too, after some steps on a similarity loss (medley/agents/mask_makers.py). In all other updates masks are
-constants. They lie in the networks that use them, so that whoever acts, learns, evaluates or saves has the same ones;
-target critics use the very tensors of the critics.
+constants. They lie in the networks that use them, so that whoever acts, learns, evaluates or saves has the same ones.
+
+New masks make another function of the same weights: right after a refresh a critic's values can be off by more than
+they are worth, and a target that followed at once would teach them to the critic, for as long as values take to spread.
+So targets stay what they were, masks and weights, until the critics have learnt those values with their new masks; then
+they become copies of them.
 
 A refresh is made of phases of their own ("all+refresh", ...) that stay outside captured graphs: they are rare, and an
 LSTM over episodes of any length is not worth tracing.
@@ -31,6 +35,7 @@ from medley.nn.trunks import Trunk
 if TYPE_CHECKING:
     from medley.replay.ring import Step
 
+NO_TARGET = {"all": "no_target", "critic_target": "critic"}  # phases of SAC, and these without a step of the target
 ROLES = {"actor": ("pi",), "critic": ("q1", "q2")}  # of a network's members
 
 
@@ -38,7 +43,6 @@ class MUST(SAC):
     def __init__(self, options: MustSACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
         super().__init__(options, spaces, device, seed)
         self.must = options.must
-        _masked(self.target).share_masks(_masked(self.critic))
         shapes = {
             role: [(mask.shape[-2], mask.shape[-1]) for mask in self._masks_of(network)]
             for network, roles in ROLES.items()
@@ -46,7 +50,7 @@ class MUST(SAC):
         }
         init = torch.Generator().manual_seed(seed + 2)
         self.makers = MaskMakers(shapes, options, spaces, device, init)
-        self.clock = RefreshClock(spaces.horizon * len(spaces.tasks), self.must)
+        self.clock = RefreshClock(spaces.horizon, len(spaces.tasks), self.must)
         self.version = torch.zeros((), device=device)
         with self._masks_with_gradients():  # these losses train masks, which is what trains generators
             networks: dict[str, nn.Module] = {"critic": self.critic, "task": self.task_input}
@@ -55,6 +59,7 @@ class MUST(SAC):
                 TaskLoss(self._actor_losses, {"actor": self.actor, **networks}, ["actor"]),
             )
         self._put(self.makers.current())
+        self._settle()
 
     # ---- when
 
@@ -66,17 +71,20 @@ class MUST(SAC):
 
     def phase(self, update: int) -> str:
         """SAC's, and what a refresh adds to it."""
+        marks = []
         place = self.clock.place(update)
-        if place is None:
-            return super().phase(update)
-        marks = ["refresh"]
-        if place == 0 and self.must.supervised and self.clock.iteration > 0:
-            marks.append("supervise")
-        if place % self.must.encoder_interval == 0 and self.must.trajectories:
-            marks.append("encode")
-        if place == self.must.refresh_updates - 1:
-            marks.append("publish")
-        return "+".join([super().phase(update), *marks])
+        if place is not None:
+            marks.append("refresh")
+            if place == 0 and self.must.supervised and self.clock.iteration > 0:
+                marks.append("supervise")
+            if place % self.must.encoder_interval == 0 and self.must.trajectories:
+                marks.append("encode")
+            if place == self.must.refresh_updates - 1:
+                marks.append("publish")
+        if self.clock.settles(update):
+            marks.append("settle")
+        plain = super().phase(update)
+        return "+".join([NO_TARGET.get(plain, plain) if self.clock.is_unsettled(update) else plain, *marks])
 
     def is_eager(self, phase: str) -> bool:
         return "+" in phase
@@ -101,6 +109,8 @@ class MUST(SAC):
         if "publish" in marks:
             self._put(self.makers.current())
             self.version += 1
+        if "settle" in marks:
+            self._settle()
         return metrics | {"mask_version": self.version}
 
     @contextlib.contextmanager
@@ -139,6 +149,12 @@ class MUST(SAC):
                         place[member].copy_(mask)
         return torch.stack(changes).mean()
 
+    def _settle(self) -> None:
+        with torch.no_grad():
+            now = self.critic.state_dict()
+            for name, value in self.target.state_dict().items():
+                value.copy_(now[name])
+
     @contextlib.contextmanager
     def _masks_with_gradients(self) -> Iterator[None]:
         masks = [mask for network in ROLES for mask in self._masks_of(network)]
@@ -153,9 +169,7 @@ class MUST(SAC):
     # ---- saving
 
     def _weights(self) -> dict[str, Tensor]:
-        shared = {f"target.{name}" for name in _masked(self.target).per_task()}  # the critic's own
-        out = {name: value for name, value in super()._weights().items() if name not in shared}
-        return out | {f"must.{name}": value for name, value in self.makers.weights().items()}
+        return super()._weights() | {f"must.{name}": value for name, value in self.makers.weights().items()}
 
     def _tensors(self) -> dict[str, Tensor]:
         out = super()._tensors() | {f"must.{name}": value for name, value in self.makers.state().items()}
@@ -163,7 +177,8 @@ class MUST(SAC):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Masks as a byte for each weight, not four."""
-        masks = {f"{network}.{name}" for network in ROLES for name in _masked(getattr(self, network)).per_task()}
+        networks = (*ROLES, "target")
+        masks = {f"{network}.{name}" for network in networks for name in _masked(getattr(self, network)).per_task()}
         return {name: value.bool() if name in masks else value for name, value in super().state_dict().items()}
 
 

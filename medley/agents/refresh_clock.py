@@ -14,8 +14,10 @@ class RefreshClock:
     """An iteration is a whole episode's steps in every task, counted from the first update on: before it, actions are
     random. Iteration 0 begins with a refresh, as does every `update_interval`-th up to `update_end`."""
 
-    def __init__(self, frames: int, options: MustConfig) -> None:
-        self.frames, self.options = frames, options  # of an iteration, over all tasks
+    def __init__(self, horizon: int, tasks: int, options: MustConfig) -> None:
+        self.frames, self.options = horizon * tasks, options  # of an iteration, over all tasks
+        # There may be far fewer updates between two refreshes than are usual for settling.
+        self.settling = min(options.settle_updates, options.update_interval * horizon // 4)
         self.numbers = torch.zeros(2, dtype=torch.int64)  # frames so far; the first update of the last refresh
 
     @property
@@ -30,7 +32,7 @@ class RefreshClock:
         self.numbers[0] += frames
         due = self.iteration // o.update_interval
         is_new = due > before // o.update_interval and due * o.update_interval < o.update_end
-        if is_new and self.place(updates) is None:  # one at a time
+        if is_new and not self.is_unsettled(updates):  # one at a time
             self.numbers[1] = updates
 
     def place(self, update: int) -> int | None:
@@ -38,3 +40,16 @@ class RefreshClock:
         place = update - int(self.numbers[1])
         within = 0 <= place < self.options.refresh_updates
         return place if within and self.options.pruning_ratio and self.options.update_end else None
+
+    def is_unsettled(self, update: int) -> bool:
+        """From the first update of a refresh to the one after which targets take over the new masks."""
+        before_last = 0 <= update - int(self.numbers[1]) <= self._last
+        return before_last and bool(self.options.pruning_ratio and self.options.update_end)
+
+    def settles(self, update: int) -> bool:
+        return self.is_unsettled(update) and update - int(self.numbers[1]) == self._last
+
+    @property
+    def _last(self) -> int:
+        """The first masks replace none that anything was learnt with."""
+        return self.options.refresh_updates - 1 + (self.settling if self.numbers[1] else 0)

@@ -70,12 +70,6 @@ class MaskedTrunk(Trunk):
         """[members, T, in, out] of every layer, in place; those of biases [members, T, 1, out]."""
         return [self.get_buffer(name) for name in self.per_task()]
 
-    def share_masks(self, other: MaskedTrunk) -> None:
-        """Use the very tensors that `other` uses."""
-        for (_, mine), (_, theirs) in zip(self._layers(), other._layers(), strict=True):
-            for name in mine.masks():
-                setattr(mine, name, getattr(theirs, name))
-
     def _layers(self) -> list[tuple[str, MaskedLinear]]:
         return [(name, layer) for name, layer in self.named_modules() if isinstance(layer, MaskedLinear)]
 

@@ -143,6 +143,7 @@ def learn_together(learners: Sequence[Learner], updates: int) -> None:
 
 def _seem_finite(tensors: list[Tensor]) -> bool:
     """A quick look: false where one is not finite, and perhaps where sums are beyond all bounds."""
-    if tensors[0].is_cuda:  # one value read from the device
-        return bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors, float("inf")))).all())
-    return all(math.isfinite(float(t.sum())) for t in tensors)
+    there = [t for t in tensors if t.is_cuda]
+    if there and not bool(torch.isfinite(torch.stack(torch._foreach_norm(there, float("inf")))).all()):
+        return False  # one value was read from the device
+    return all(math.isfinite(float(t.sum())) for t in tensors if not t.is_cuda)

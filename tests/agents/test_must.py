@@ -157,15 +157,17 @@ def test_published_masks_are_what_generators_give() -> None:
     agent = with_episodes(make())
     start = masks_of(agent, "actor")
     agent.update(random_batch(), "all+refresh+encode")
-    metrics = agent.update(random_batch(), "all+refresh+publish")
+    metrics = agent.update(random_batch(), "no_target+refresh+publish")
     assert float(metrics["mask_version"]) == 1
     for network, roles in ROLES.items():
         for member, role in enumerate(roles):
             for mask, wanted in zip(masks_of(agent, network), agent.makers.current()[role], strict=True):
                 assert torch.equal(mask[member], wanted)
     assert any(not torch.equal(a, b) for a, b in zip(start, masks_of(agent, "actor"), strict=True))
-    # targets use the masks of their twins
-    assert all(a is b for a, b in zip(agent.critic.masks(), agent.target.masks(), strict=True))  # type: ignore[operator]
+    before, critic = masks_of(agent, "target"), masks_of(agent, "critic")
+    assert not any(torch.equal(a, b) for a, b in zip(before, critic, strict=True))
+    agent.update(random_batch(), "no_target+settle")
+    assert all(torch.equal(a, b) for a, b in zip(masks_of(agent, "target"), critic, strict=True))
     assert all(not mask.requires_grad for mask in agent.critic.masks())  # type: ignore[operator]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from medley.agents.must import MUST
 from medley.config.load import load_config
@@ -28,11 +29,34 @@ def run_phases(agent: MUST, steps: int, **chunk: Any) -> list[str]:
 
 def test_refreshes_begin_every_so_many_episodes() -> None:
     phases = run_phases(make(update_end=5), 70)
-    first = ["all+refresh+encode", "all+refresh", "all+refresh+encode", "all+refresh+publish"]
-    later = ["all+refresh+supervise+encode", *first[1:]]
-    assert phases[:4] == first  # iteration 0: nothing to compare with
-    assert phases[20:24] == phases[40:44] == later  # two episodes of ten steps; the third one is past update_end
-    assert all(p == "all" for i, p in enumerate(phases) if i % 20 > 3 or i >= 60)
+    middle = ["no_target+refresh", "no_target+refresh+encode", "no_target+refresh+publish"]
+    # iteration 0: nothing to compare with, nothing to forget
+    assert phases[:4] == ["no_target+refresh+encode", *middle[:2], "no_target+refresh+publish+settle"]
+    # two episodes of ten steps; critics settle in a quarter of that; the third refresh would be past update_end
+    later = ["no_target+refresh+supervise+encode", *middle, *["no_target"] * 4, "no_target+settle"]
+    assert phases[20:29] == phases[40:49] == later
+    assert all(p == "all" for i, p in enumerate(phases) if i % 20 > 8 or 4 <= i < 20 or i >= 60)
+
+
+def test_targets_stay_what_they_were_until_critics_have_settled() -> None:
+    """Masks change at once; what they do to the values of a target must not be learnt."""
+    agent = make(generator_rl_lr=0.1)
+    agent.observe(episode(99), 0)
+    inputs = (torch.randn(TASKS, ROWS, OBS), None, torch.randn(TASKS, ROWS, ACT))
+    values: dict[str, list[Tensor]] = {"critic": [], "target": []}
+    for n in range(40):
+        for name, seen in values.items():
+            seen.append(getattr(agent, name)(*inputs).detach().clone())
+        agent.update(random_batch(n), agent.phase(n))
+        agent.observe(episode(n)[n % HORIZON : n % HORIZON + 1], n + 1)
+    critic, target = values["critic"], values["target"]
+    refresh, settled = 20, 29  # values before these updates
+    assert all(torch.equal(target[n], target[refresh]) for n in range(refresh, settled))
+    assert not any(torch.equal(critic[n], critic[n + 1]) for n in range(refresh, settled))
+    change, usual = ((critic[n + 4] - critic[n]).abs().mean() for n in (refresh, refresh - 4))
+    assert change > 2 * usual  # there is something to be kept out
+    assert torch.equal(target[settled], critic[settled])
+    assert not torch.equal(target[settled + 1], target[settled])  # and follow again
 
 
 def test_iterations_count_frames_where_tasks_take_turns() -> None:
@@ -51,9 +75,12 @@ def test_phases_by_options() -> None:
     assert not any("encode" in p for p in run_phases(make(trajectories=False), 30))
     assert set(run_phases(make(pruning_ratio=0.0), 30)) == {"all"}
     assert set(run_phases(make(update_end=0), 30)) == {"all"}
-    assert run_phases(make(refresh_updates=1), 30)[20] == "all+refresh+supervise+encode+publish"
+    assert run_phases(make(refresh_updates=1), 30)[20] == "no_target+refresh+supervise+encode+publish"
+    at_once = run_phases(make(refresh_updates=1, settle_updates=0), 30)[20]
+    assert at_once == "no_target+refresh+supervise+encode+publish+settle"
     both = run_phases(make(actor_update_freq=2), 30)
-    assert both[:3] == ["all+refresh+encode", "critic_target+refresh", "all+refresh+encode"]
+    assert both[:3] == ["no_target+refresh+encode", "critic+refresh", "no_target+refresh+encode"]
+    assert both[4:6] == ["all", "critic_target"]
     # a refresh that is longer than the interval is finished before another begins
     marks = [p.split("+")[1:] for p in run_phases(make(refresh_updates=25), 100)]
     assert [i for i, own in enumerate(marks) if "publish" in own] == [24, 64]

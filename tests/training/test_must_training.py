@@ -131,6 +131,13 @@ def test_graphs_leave_refreshes_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @gpu
+def test_trained_and_saved_on_a_gpu(tmp_path: Path) -> None:
+    """Its clock and its store of trajectories stay on the host."""
+    train(tmp_path / "run", "setup.device=cuda")
+    assert (tmp_path / "run" / "checkpoints" / "400" / "agent.safetensors").exists()
+
+
+@gpu
 @pytest.mark.parametrize("compiled", [False, True])
 def test_captured_updates_with_a_refresh_between(compiled: bool) -> None:
     eager, graphed = (make_seed(device="cuda") for _ in range(2))
@@ -164,7 +171,7 @@ def test_collector_evaluator_learner_and_checkpoint_have_the_same_masks(tmp_path
     for name in agent.actor.per_task():
         assert saved[f"actor.{name}"].dtype == torch.bool
         assert torch.equal(saved[f"actor.{name}"].float(), agent.actor.get_buffer(name))
-    assert not [name for name in saved if name.startswith("target") and "mask" in name]
+    assert all(saved[name].dtype == torch.bool for name in saved if name.startswith("target") and "mask" in name)
     obs = torch.randn(3, 2, 4)
     x.parts.acting.refresh()
     x.parts.evaluator.refresh()

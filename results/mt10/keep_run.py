@@ -1,0 +1,58 @@
+"""What `medley report` needs of a run, and no more, into methods/ID/seed_N beside this file.
+
+python results/mt10/keep_run.py RUN...
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from medley.reporting.runs import run_folders
+
+HERE = Path(__file__).parent / "methods"
+TRAIN = ("step", "env_step", "frames", "updates", "duration", "fps", "success", "actor_loss", "critic_loss")
+OWN = ("setup.base_path=", "setup.save_dir=")  # where it happened to be
+EVERY = 10  # lines of train.log
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def thinned(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Every tenth line; durations are of all lines since the one before."""
+    out, seconds = [], 0.0
+    for number, row in enumerate(rows, 1):
+        seconds += float(str(row.get("duration") or 0))
+        if number % EVERY == 0 or number == len(rows):
+            out.append({k: row[k] for k in TRAIN if k in row} | {"duration": round(seconds, 3)})
+            seconds = 0.0
+    return out
+
+
+def keep(run: Path) -> Path:
+    info = json.loads((run / "run.json").read_text())
+    if info["status"] != "finished":
+        raise SystemExit(f"{run} is not finished.")
+    folder = HERE / info["config_name"] / f"seed_{info['seed']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    info["command"] = " ".join(word for word in info["command"].split() if not word.startswith(OWN))
+    (folder / "run.json").write_text(json.dumps(info, indent=1) + "\n")
+    config = (run / "config.yaml").read_text().splitlines()
+    wanted = [line for line in config if not line.strip().startswith(("base_path:", "save_dir:"))]
+    (folder / "config.yaml").write_text("\n".join(wanted) + "\n")
+    for name, rows in (("eval.log", lines(run / "eval.log")), ("train.log", thinned(lines(run / "train.log")))):
+        text = "\n".join(json.dumps({k: _short(v) for k, v in row.items()}) for row in rows)
+        (folder / name).write_text(text + "\n")
+    return folder
+
+
+def _short(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    for run in run_folders(map(Path, sys.argv[1:])):
+        print(keep(run))
