@@ -17,7 +17,8 @@ import medley
 from medley.errors import ConfigError, MedleyError
 from medley.exporting.network import PolicyNetwork
 from medley.files import replacing
-from medley.training.build import evaluation_env, prepare_device, spaces_of
+from medley.training.build import evaluation_env, spaces_of
+from medley.training.device import prepare_device
 from medley.training.policy_file import build_agent, load_policy, policy_folder, step_of
 from medley.training.run import Run
 

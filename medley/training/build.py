@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from medley.agents.api import Agent, NativeUpdate, Spaces, agent_kind
+from medley.agents.api import Agent, Spaces, agent_kind
 from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.envs.registry import env_kind
-from medley.errors import ConfigError, MedleyError
 from medley.replay.base import ReplayBase
-from medley.replay.frames import FrameReplay
-from medley.replay.ring import Replay
 from medley.training.acting import Acting, CopyOnCPU, CopyOnGPU, OwnPolicy, acts_on_gpu
-from medley.training.build_intentions import build_intention_collector, build_intention_replay
+from medley.training.build_intentions import build_intention_collector
+from medley.training.build_replay import build_replay
+from medley.training.build_updates import build_updates
 from medley.training.collector import Collecting, Collector
+from medley.training.device import prepare_device
 from medley.training.evaluator import Evaluator
-from medley.training.graphs import GraphedUpdates
-from medley.training.learner import EagerUpdates, Learner, NativeUpdates, Updates
+from medley.training.learner import Learner, NativeUpdates, Updates
 from medley.training.protocols import PROTOCOLS
 from medley.training.return_scales import make_rewards
 from medley.training.rewards import RewardScale
-from medley.training.run import default_path
 from medley.training.seed import Seed
 
 
@@ -76,60 +69,9 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     agent = kind.build(config.agent, spaces, device, agent_seed)
     if config.setup.precision == "bf16" and (device.type == "cuda" or agent.sees_pictures):
         agent.reduce_precision()
-    replay = _build_replay(config, env, spaces, device, replay_seed)
+    replay = build_replay(config, env, spaces, device, replay_seed)
     rewards = make_rewards(config.agent, len(spaces.tasks), env.slots_per_task, device)
     return env, Seed(agent, replay, rewards, config.replay_buffer.batch_size // len(env.tasks))
-
-
-def _build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device, seed: int) -> ReplayBase:
-    """Rows of numbers, or frames where observations are stacks of pictures."""
-    c, tasks = config.replay_buffer, len(env.tasks)
-    assert c.capacity is not None
-    shared: dict[str, Any] = {
-        "tasks": tasks,
-        "slots": env.slots_per_task,
-        "capacity": c.capacity // tasks,
-        "action_dim": spaces.action_dim,
-        "device": device,
-        "seed": seed,
-        "n_step": config.agent.n_step,
-        "discount": config.agent.discount,
-        "uniform": c.sampling == "uniform",
-    }
-    if env.frame_channels is None:
-        for key, value, default in (("frames", c.frames, "memory"), ("nstep_mode", c.nstep_mode, "shorter")):
-            if value != default:
-                raise ConfigError(f"replay_buffer.{key}={value} is for pictures: {config.env.name} gives numbers.")
-        if agent_kind(config.agent.builder).has_intentions:
-            return build_intention_replay(config, env, spaces, shared)
-        return Replay(obs_dim=spaces.obs_dim, **shared)
-    assert spaces.image is not None
-    _check_room(c.capacity, env.frame_channels * spaces.image[1] * spaces.image[2], c.frames, device)
-    channels, *image = spaces.image
-    return FrameReplay(
-        frame_channels=env.frame_channels,
-        image=(image[0], image[1]),
-        frame_stack=channels // env.frame_channels,
-        horizon=env.horizon,
-        nstep_mode=c.nstep_mode,
-        frames=c.frames,
-        folder=default_path(config) if c.frames_dir is None else Path(c.frames_dir),
-        **shared,
-    )
-
-
-def _check_room(transitions: int, frame: int, kept: str, device: torch.device) -> None:
-    """Frames of so many bytes must fit, or the run would die when replay fills."""
-    if kept in ("compressed", "disk"):
-        return
-    on_gpu = kept == "memory" and device.type == "cuda"
-    room = torch.cuda.mem_get_info(device)[0] if on_gpu else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if transitions * frame > room:
-        where = "free on the GPU" if on_gpu else "in this machine"
-        raise ConfigError(
-            f"replay_buffer.capacity={transitions} takes {transitions * frame / 1e9:.0f} GB of frames, and there are "
-            f"{room / 1e9:.0f} GB {where}: take less, or replay_buffer.frames=compressed or disk."
-        )
 
 
 def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
@@ -206,48 +148,6 @@ def copy_policy(
     return CopyOnGPU(agent, copy, act) if where.type == "cuda" else CopyOnCPU(agent, copy, act)
 
 
-def build_updates(config: Config, seeds: Sequence[Seed]) -> list[Updates]:
-    """Updates as they are fastest on the device, or as `experiment.learner` says: one way for each seed."""
-    wanted = config.experiment.learner
-    if wanted == "native" and not isinstance(seeds[0].replay, Replay):
-        raise ConfigError("experiment.learner=native learns from numbers, not from pictures: use auto or eager.")
-    if not seeds[0].replay.traceable:
-        if wanted in ("graph", "compiled"):
-            raise ConfigError(
-                f"experiment.learner={wanted} needs all frames on the GPU: replay_buffer.frames=memory, "
-                f"not {config.replay_buffer.frames}."
-            )
-        wanted = "eager"
-    if seeds[0].replay.device.type == "cuda" and wanted in ("auto", "graph", "compiled"):
-        compiled = wanted == "compiled" or (wanted == "auto" and _can_compile())
-        return [GraphedUpdates(seeds, compiled)] * len(seeds)
-    if wanted in ("graph", "compiled"):
-        raise ConfigError(f"experiment.learner={wanted} needs a GPU: setup.device=cuda.")
-    return [_cpu_updates(wanted, seed) for seed in seeds]
-
-
-def _cpu_updates(wanted: str, seed: Seed) -> Updates:
-    native = _build_native(wanted, seed.agent) if isinstance(seed.replay, Replay) else None
-    return EagerUpdates(seed) if native is None else NativeUpdates(seed, native)
-
-
-def _can_compile() -> bool:
-    """Triton needs a C compiler for what it launches."""
-    return find_spec("triton") is not None and any(shutil.which(name) for name in ("cc", "gcc", "clang"))
-
-
-def _build_native(wanted: str, agent: Agent) -> NativeUpdate | None:
-    """The agent's update as compiled code, where it is wanted and there is one."""
-    if wanted == "eager":
-        return None
-    made = agent.native(torch.get_num_threads())
-    if not isinstance(made, str):
-        return made
-    if wanted == "native":
-        raise ConfigError(f"experiment.learner=native: {made}. experiment.learner=auto takes what there is.")
-    return None
-
-
 def build_evaluator(config: Config) -> Evaluator:
     """An env of its own, with the protocol's options, so that evaluation never disturbs training."""
     assert config.experiment.protocol is not None
@@ -283,32 +183,6 @@ def _add_sets(config: Config, evaluator: Evaluator, act: Callable[[MultiTaskEnv]
     for name, options in kind.evaluation_sets(config.env).items():
         env = kind.build(options, slots, config.setup.seed, True)
         evaluator.sets[name] = Evaluator(env, evaluator.protocol, act(env))
-
-
-def prepare_device(config: Config, or_cpu: bool = False) -> torch.device:
-    """`auto` takes a GPU where there is one. Threads are part of a CPU run's exact arithmetic.
-
-    `or_cpu`: what a GPU trained may act without one.
-    """
-    name = config.setup.device
-    if config.setup.threads is not None:
-        torch.set_num_threads(config.setup.threads)
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
-    if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
-        if or_cpu:
-            return torch.device("cpu")
-        raise MedleyError(f"setup.device={name}: this machine has no such GPU. setup.device=cpu works everywhere.")
-    if device.type == "cuda" and config.setup.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for to promise it
-        torch.use_deterministic_algorithms(True)
-    if device.type == "cuda":
-        if device.index is not None:
-            torch.cuda.set_device(device)  # streams, events and transfers go to the current one
-        torch.set_float32_matmul_precision("highest" if config.setup.precision == "fp32" else "high")
-        torch.backends.cudnn.benchmark = not config.setup.deterministic  # convolutions: the quickest way is looked for
-    return device
 
 
 def spaces_of(env: MultiTaskEnv, intentions: bool = False) -> Spaces:

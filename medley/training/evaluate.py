@@ -15,7 +15,8 @@ from medley.files import read_json, write_json
 from medley.reporting.episodes import AppendedRows, EpisodeRows
 from medley.reporting.run_files import file_name
 from medley.training.acting import OwnPolicy
-from medley.training.build import build_evaluator, prepare_device
+from medley.training.build import build_evaluator
+from medley.training.device import prepare_device
 from medley.training.eval_acting import check_eval_acting, set_acting
 from medley.training.evaluator import (
     EpisodeScore,

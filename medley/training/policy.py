@@ -11,8 +11,9 @@ import torch
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, closest
-from medley.training.build import build_evaluator, evaluation_env, prepare_device, spaces_of
+from medley.training.build import build_evaluator, evaluation_env, spaces_of
 from medley.training.collector import plain
+from medley.training.device import prepare_device
 from medley.training.policy_file import build_agent, load_policy, policy_folder, step_of
 from medley.training.run import Run
 

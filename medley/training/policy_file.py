@@ -20,8 +20,9 @@ from medley.agents.api import Agent, agent_kind
 from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, DamagedError, MedleyError
-from medley.training.build import evaluation_env, prepare_device, spaces_of
+from medley.training.build import evaluation_env, spaces_of
 from medley.training.checkpoints import Checkpoints, load_agent
+from medley.training.device import prepare_device
 from medley.training.run import POLICY, Run
 from medley.training.start import checkpoint_folder
 

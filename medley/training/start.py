@@ -12,9 +12,10 @@ import torch
 from medley.config.resolve import check_pictures
 from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
-from medley.training.build import Parts, build_together, prepare_device
+from medley.training.build import Parts, build_together
 from medley.training.build_intentions import check_recordings
 from medley.training.checkpoints import Checkpoints, load_agent
+from medley.training.device import prepare_device
 from medley.training.eval_acting import check_eval_acting
 from medley.training.experiment import Experiment
 from medley.training.loop import train_together
