@@ -22,7 +22,8 @@ class Bomb:
         return os.system, (f"touch {self.mark}",)
 
 
-def test_no_file_of_a_run_is_unpickled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("which", ["one of a kind", pytest.param("all", marks=pytest.mark.long)])
+def test_no_file_of_a_run_is_unpickled(tmp_path: Path, which: str) -> None:
     mark = tmp_path / "executed"
     bomb = pickle.dumps(Bomb(mark))
     pickle.loads(bomb)
@@ -36,6 +37,9 @@ def test_no_file_of_a_run_is_unpickled(tmp_path: Path) -> None:
     files = [p.relative_to(run) for p in run.rglob("*") if p.is_file() and p.name not in (".lock", "report.html")]
     assert {"config.yaml", "run.json", "results.json", "train.log", "eval.log"} <= {p.name for p in files}
     assert any(p.suffix == ".safetensors" for p in files)
+    if which == "one of a kind":
+        files = list({p.suffix: p for p in files}.values())
+        assert {p.suffix for p in files} >= {".yaml", ".json", ".log", ".safetensors"}
     other = tmp_path / "victim"
     for name in files:
         shutil.copytree(run, other)

@@ -52,7 +52,7 @@ def _kill_one(checkpoint: Path, killed: list[int]) -> None:
     killed.append(1)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_as_in_one_process(ray: Any, tmp_path: Path, workers: int) -> None:
     """The same episodes, actions and weights as one process with overlap, whoever takes the steps."""
     assert main(train_words(tmp_path / "ray", *RAY, f"collect.workers={workers}")) == 0
