@@ -103,7 +103,7 @@ class Cluster:
             self.start_now()
             return over()
 
-        wait_until(look, "they do not end", 600)
+        wait_until(look, "they do not end", 1500)
 
     def __exit__(self, *error: object) -> None:
         self.ask("scancel", "--state=RUNNING", "--signal=KILL", "--full", "-u", "root")
