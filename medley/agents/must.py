@@ -10,8 +10,8 @@ they are worth, and a target that followed at once would teach them to the criti
 So targets stay what they were, masks and weights, until the critics have learnt those values with their new masks; then
 they become copies of them.
 
-A refresh is made of phases of their own ("all+refresh", ...) that stay outside captured graphs: they are rare, and an
-LSTM over episodes of any length is not worth tracing.
+A refresh is made of phases of their own ("no_target+refresh", ...) that stay outside captured graphs: they are rare,
+and an LSTM over episodes of any length is not worth tracing.
 """
 
 from __future__ import annotations
@@ -150,10 +150,7 @@ class MUST(SAC):
         return torch.stack(changes).mean()
 
     def _settle(self) -> None:
-        with torch.no_grad():
-            now = self.critic.state_dict()
-            for name, value in self.target.state_dict().items():
-                value.copy_(now[name])
+        self.target.load_state_dict(self.critic.state_dict())
 
     @contextlib.contextmanager
     def _masks_with_gradients(self) -> Iterator[None]:

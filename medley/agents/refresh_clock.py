@@ -37,17 +37,21 @@ class RefreshClock:
 
     def place(self, update: int) -> int | None:
         """Which update of a refresh this is, counted from 0; None: not of any."""
-        place = update - int(self.numbers[1])
-        within = 0 <= place < self.options.refresh_updates
-        return place if within and self.options.pruning_ratio and self.options.update_end else None
+        place = self._since(update)
+        return place if place is not None and place < self.options.refresh_updates else None
 
     def is_unsettled(self, update: int) -> bool:
         """From the first update of a refresh to the one after which targets take over the new masks."""
-        before_last = 0 <= update - int(self.numbers[1]) <= self._last
-        return before_last and bool(self.options.pruning_ratio and self.options.update_end)
+        since = self._since(update)
+        return since is not None and since <= self._last
 
     def settles(self, update: int) -> bool:
-        return self.is_unsettled(update) and update - int(self.numbers[1]) == self._last
+        return self._since(update) == self._last
+
+    def _since(self, update: int) -> int | None:
+        """Updates since the last refresh began; None: masks are never refreshed, or it is still to come."""
+        since = update - int(self.numbers[1])
+        return since if since >= 0 and self.options.pruning_ratio and self.options.update_end else None
 
     @property
     def _last(self) -> int:

@@ -9,16 +9,13 @@ import json
 import sys
 from pathlib import Path
 
+from medley.reporting.run_files import read_lines
 from medley.reporting.runs import run_folders
 
 HERE = Path(__file__).parent / "methods"
 TRAIN = ("step", "env_step", "frames", "updates", "duration", "fps", "success", "actor_loss", "critic_loss")
 OWN = ("setup.base_path=", "setup.save_dir=")  # where it happened to be
 EVERY = 10  # lines of train.log
-
-
-def lines(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def thinned(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -43,7 +40,11 @@ def keep(run: Path) -> Path:
     config = (run / "config.yaml").read_text().splitlines()
     wanted = [line for line in config if not line.strip().startswith(("base_path:", "save_dir:"))]
     (folder / "config.yaml").write_text("\n".join(wanted) + "\n")
-    for name, rows in (("eval.log", lines(run / "eval.log")), ("train.log", thinned(lines(run / "train.log")))):
+    problems: list[str] = []
+    evaluations, training = (read_lines(run / name, problems) for name in ("eval.log", "train.log"))
+    if problems:
+        raise SystemExit("\n".join(problems))
+    for name, rows in (("eval.log", evaluations), ("train.log", thinned(training))):
         text = "\n".join(json.dumps({k: _short(v) for k, v in row.items()}) for row in rows)
         (folder / name).write_text(text + "\n")
     return folder

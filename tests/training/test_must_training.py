@@ -171,7 +171,9 @@ def test_collector_evaluator_learner_and_checkpoint_have_the_same_masks(tmp_path
     for name in agent.actor.per_task():
         assert saved[f"actor.{name}"].dtype == torch.bool
         assert torch.equal(saved[f"actor.{name}"].float(), agent.actor.get_buffer(name))
-    assert all(saved[name].dtype == torch.bool for name in saved if name.startswith("target") and "mask" in name)
+    for name in agent.target.per_task():
+        assert saved[f"target.{name}"].dtype == torch.bool
+        assert torch.equal(saved[f"target.{name}"].float(), agent.target.get_buffer(name))
     obs = torch.randn(3, 2, 4)
     x.parts.acting.refresh()
     x.parts.evaluator.refresh()
