@@ -37,6 +37,9 @@ class ActorCritic(Agent):
         self.critic = self._make_trunk(self._critic_shape(spaces), init).to(device)
         self.actor.link(self.critic)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
+        # Labels that are learnt belong to the critic: a target that had them at once would chase itself.
+        learnt = any(True for _ in self.task_input.parameters())
+        self.target_task = copy.deepcopy(self.task_input).requires_grad_(False) if learnt else self.task_input
         log_alpha = torch.full((tasks if options.alpha_per_task else 1,), options.init_temperature).log()
         self.log_alpha = nn.Parameter(log_alpha.to(device))
         # Padding dimensions neither move anything nor count as entropy.
@@ -53,6 +56,7 @@ class ActorCritic(Agent):
             "critic": self.critic,
             "target": self.target,
             "task": self.task_input,
+            "target_task": self.target_task,
         }
         self.critic_loss = TaskLoss(self._critic_losses, *self._critic_networks())
         self.actor_loss = TaskLoss(
@@ -64,8 +68,8 @@ class ActorCritic(Agent):
             self.combine_actor = Mean(tasks, options, device)  # an actor's loss may be negative
         self.optimizers = self._make_optimizers()
         self._traceable = False
-        self._critic_tensors: list[Tensor] = list(self.critic.parameters())
-        self._target_tensors: list[Tensor] = list(self.target.parameters())
+        self._critic_tensors: list[Tensor] = [*self.critic.parameters(), *self.task_input.parameters()]
+        self._target_tensors: list[Tensor] = [*self.target.parameters(), *self.target_task.parameters()]
 
     # ---- what an algorithm provides
 
@@ -195,11 +199,14 @@ class ActorCritic(Agent):
 
     def update_target(self) -> None:
         with torch.no_grad():
-            if self._traceable:
-                for target, critic in zip(self._target_tensors, self._critic_tensors, strict=True):
-                    target.lerp_(critic, self.options.critic_tau)
-            else:
-                torch._foreach_lerp_(self._target_tensors, self._critic_tensors, self.options.critic_tau)
+            self._follow(self._target_tensors, self._critic_tensors, self.options.critic_tau)
+
+    def _follow(self, targets: Sequence[Tensor], sources: Sequence[Tensor], rate: float) -> None:
+        if self._traceable:
+            for target, source in zip(targets, sources, strict=True):
+                target.lerp_(source, rate)
+        else:
+            torch._foreach_lerp_(list(targets), list(sources), rate)
 
     def generators(self) -> list[torch.Generator]:
         return [self.generator]
@@ -258,11 +265,11 @@ class ActorCritic(Agent):
         return self._tensors() | {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        _copy_into(self._tensors(), state)
+        _copy_into(self._tensors(), _completed(state))
         self.generator.set_state(state["generator"].to("cpu", torch.uint8))
 
     def load_weights(self, state: dict[str, Tensor]) -> None:
-        _copy_into(self._weights(), state)
+        _copy_into(self._weights(), _completed(state))
 
 
 def steady(network: Trunk) -> Callable[..., Tensor]:
@@ -272,6 +279,11 @@ def steady(network: Trunk) -> Callable[..., Tensor]:
 
 def _holds(tensors: Sequence[Tensor], tensor: Tensor) -> bool:
     return any(t is tensor for t in tensors)
+
+
+def _completed(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Agents that were saved before targets had task labels of their own begin with those of the critic."""
+    return {f"target_{name}": value for name, value in state.items() if name.startswith("task.")} | state
 
 
 def _copy_into(tensors: dict[str, Tensor], state: dict[str, Tensor]) -> None:

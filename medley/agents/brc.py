@@ -45,7 +45,7 @@ class BRC(SAC):
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         """Probabilities of the atoms, [T, b, bins]."""
         action, log_prob = self._next_action(batch, z, noise)
-        p = torch.softmax(self._target_q(batch, action, z), -1)
+        p = torch.softmax(self._target_q(batch, action), -1)
         if self.options.twin == "min":
             q = (p * self.atoms).sum(-1)
             p = torch.where((q[0] <= q[1]).unsqueeze(-1), p[0], p[1])

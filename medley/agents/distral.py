@@ -65,7 +65,7 @@ class Distral(SAC):
         mean, log_std = self._distribution(steady(self.actor)(batch.next_obs, z))
         action, log_prob = sample(mean, log_std, noise, self.action_mask)
         near = self._common_density(batch.next_obs, mean + log_std.exp() * noise, self.action_mask)
-        q = self._target_q(batch, action, z).amin(0)
+        q = self._target_q(batch, action).amin(0)
         return batch.reward + batch.discount * (q + c * near - (c + self._alpha()) * log_prob)
 
     def _actor_losses(

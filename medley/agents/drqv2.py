@@ -102,7 +102,7 @@ class DrQV2(PixelSAC):
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         features = self.convs(batch.next_obs)
         action = self._tried(self._mean(self.actor(features, z), self.action_mask), noise, self.action_mask)
-        return batch.reward + batch.discount * self._q(self.target, features, action, z).amin(0)
+        return batch.reward + batch.discount * self._q(self.target, features, action, self.target_task()).amin(0)
 
     def _critic_losses(
         self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor

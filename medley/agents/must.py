@@ -151,6 +151,7 @@ class MUST(SAC):
 
     def _settle(self) -> None:
         self.target.load_state_dict(self.critic.state_dict())
+        self.target_task.load_state_dict(self.task_input.state_dict())
 
     @contextlib.contextmanager
     def _masks_with_gradients(self) -> Iterator[None]:

@@ -176,26 +176,21 @@ class PixelSAC(SAC):
     def _next_action(self, batch: Batch, z: Tensor | None, noise: Tensor) -> tuple[Tensor, Tensor]:
         return sample(*self._distribution(self.actor(self.convs(batch.next_obs), z)), noise, self.action_mask)
 
-    def _target_q(self, batch: Batch, next_action: Tensor, z: Tensor | None) -> Tensor:
-        return self._q(self.target, self.target_convs(batch.next_obs), next_action, z)
+    def _target_q(self, batch: Batch, next_action: Tensor) -> Tensor:
+        return self._q(self.target, self.target_convs(batch.next_obs), next_action, self.target_task())
 
     def _alpha_loss(self, log_prob: Tensor) -> Tensor:
         return -(self.log_alpha.exp().unsqueeze(1) * (log_prob + self.target_entropy)).mean()
 
     def update_target(self) -> None:
-        heads, o = (self.target.inner, self.critic.inner), self.options
+        o = self.options
+        heads = [*self.target.inner.parameters(), *self.target_task.parameters()]
+        learning = [*self.critic.inner.parameters(), *self.task_input.parameters()]
         encoders = [*self.target.projection(), *self.target_convs.parameters()]
         sources = [*self.critic.projection(), *self.convs.parameters()]
         with torch.no_grad():
-            self._follow(list(heads[0].parameters()), list(heads[1].parameters()), o.critic_tau)
+            self._follow(heads, learning, o.critic_tau)
             self._follow(encoders, sources, o.pixels.tau)
-
-    def _follow(self, targets: Sequence[Tensor], sources: Sequence[Tensor], rate: float) -> None:
-        if self._traceable:
-            for target, source in zip(targets, sources, strict=True):
-                target.lerp_(source, rate)
-        else:
-            torch._foreach_lerp_(list(targets), list(sources), rate)
 
 
 register_agent("pixel_sac", AgentKind(PixelSACConfig, PixelSAC, check))

@@ -135,7 +135,7 @@ class SAC(ActorCritic):
     def _targets(self, batch: Batch, z: Tensor | None, noise: Tensor) -> Tensor:
         """What the critic should say of the batch."""
         action, log_prob = self._next_action(batch, z, noise)
-        q = self._target_q(batch, action, z).amin(0)
+        q = self._target_q(batch, action).amin(0)
         return batch.reward + batch.discount * (q - self._alpha() * log_prob)
 
     def _value(self, obs: Tensor, action: Tensor, z: Tensor | None) -> Tensor:
@@ -156,9 +156,9 @@ class SAC(ActorCritic):
         """What the policy would do next, and its log-density."""
         return sample(*self._distribution(steady(self.actor)(batch.next_obs, z)), noise, self.action_mask)
 
-    def _target_q(self, batch: Batch, next_action: Tensor, z: Tensor | None) -> Tensor:
+    def _target_q(self, batch: Batch, next_action: Tensor) -> Tensor:
         beside = (batch.obs, batch.action) if self.target.mixes_rows else ()
-        return self._q(self.target, batch.next_obs, next_action, z, *beside)
+        return self._q(self.target, batch.next_obs, next_action, self.target_task(), *beside)
 
     def _beside_critic(self, batch: Batch, noise: Tensor) -> tuple[Tensor, ...]:
         """What goes through the critic beside the batch, if its rows mix: what goes through its target too."""

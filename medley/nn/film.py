@@ -6,6 +6,7 @@ out = body([h, z, a])
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -43,7 +44,8 @@ class FiLMTrunk(Trunk):
     def forward(self, obs: Tensor, task: Tensor | None = None, action: Tensor | None = None) -> Tensor:
         assert task is not None
         tasks, rows = obs.shape[:2]
-        pairs: Tensor = self.film(task.unsqueeze(0))  # [M, T, 2 * layers * channels]
+        # One number moves a whole layer, and Adam moves each of its weights by a full step: it gets small inputs.
+        pairs: Tensor = self.film(task.unsqueeze(0) / math.sqrt(task.shape[-1]))  # [M, T, 2 * layers * channels]
         pairs = pairs.view(*pairs.shape[:2], 1, len(self.encoder), 2, self.channels)
         h = flat_rows(obs)
         for i, layer in enumerate(self.encoder):

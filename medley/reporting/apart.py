@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,16 @@ _MEASURED = (
     "experiment.num_train_steps",
 )
 # Of an env's options, those that leave the world as it is.
-_SAME_WORLD = ("env.folder", "env.missing", "env.name", "env.setup", "env.slots_per_task", "env.threads", "env.worker")
+_SAME_WORLD = (
+    "env.folder",
+    "env.missing",
+    "env.name",
+    "env.setup",
+    "env.slots_per_task",
+    "env.threads",
+    "env.train_horizon",  # evaluated are whole episodes
+    "env.worker",
+)
 _OF_TASKS = ("env.task", "env.num_tasks", "env.num_envs")  # said once, by the tasks' names
 _DEFAULTS = ExperimentConfig()
 _NAMED = 8  # options in one sentence
@@ -43,6 +53,8 @@ def facts(run: RunData) -> dict[str, Any]:
     if options:
         # Runs from before an option existed did what its default does.
         found |= {key: options.get(key, getattr(_DEFAULTS, key.split(".")[1])) for key in _MEASURED}
+        if run.progress("step") >= (found["experiment.num_train_steps"] or math.inf):
+            found["experiment.max_minutes"] = None  # it never came to that
         start = found["experiment.init_from"]
         # Every seed may start from its own one of another configuration.
         found["experiment.init_from"] = re.sub(r"seed_\d+", "seed_*", str(start)) if start else None

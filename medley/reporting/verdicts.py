@@ -79,7 +79,8 @@ def profile_picture(groups: Sequence[Scored], stem: Path) -> Picture:
 
 def improvement_picture(pairs: Sequence[Pair], best: str, stem: Path) -> Picture:
     """A row for every pair: how likely the left one is better than the right one."""
-    drawn = pairs if len(pairs) <= _MOST_PAIRS else [pair for pair in pairs if best in (pair.x, pair.y)]
+    of_best = [pair for pair in pairs if best in (pair.x, pair.y)]
+    drawn = pairs if len(pairs) <= _MOST_PAIRS else of_best or pairs[:_MOST_PAIRS]
     figure = style.new_figure(9.0, 1.0 + 0.42 * len(drawn))
     axes = figure.subplots()
     style.dress(axes, "how likely the left one is better than the right one")

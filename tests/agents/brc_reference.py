@@ -41,7 +41,7 @@ def agent(o: SACConfig, seed: int = 0) -> SAC:
     )
     generator = torch.Generator().manual_seed(seed + 10)
     with torch.no_grad():  # norms start as ones and zeros, where mistakes hide
-        for network in (made.actor, made.critic, made.target, made.task_input):
+        for network in (made.actor, made.critic, made.target, made.task_input, made.target_task):
             for p in network.parameters():
                 p.add_(0.3 * torch.randn(p.shape, generator=generator))
         for network in (made.actor, made.critic, made.target):
@@ -63,8 +63,8 @@ class BRCReference(Reference):
     def names(self, prefix: str) -> list[str]:
         return [k for k in super().names(prefix) if "running" not in k]
 
-    def label(self, task: int) -> list[Tensor]:
-        row = self.p["task.table"][0, task]
+    def label(self, task: int, whose: str = "task") -> list[Tensor]:
+        row = self.p[f"{whose}.table"][0, task]
         return [row / torch.sqrt((row**2).sum())]
 
     # ---- networks: all rows of one member, as two-dimensional matrices
@@ -176,7 +176,7 @@ class BRCReference(Reference):
 
     def target(self, b: Batch, noise: Tensor) -> tuple[list[list[list[float]]], Any]:
         with torch.no_grad():
-            labels = [z for i in range(TASKS) for z in self.label(i)]
+            labels = [z for i in range(TASKS) for z in self.label(i, "target_task")]
             found = self.policies(b.next_obs, noise, False, None)
             next_actions = [[a for a, _ in row] for row in found]
             logits = self.critics("target", b.next_obs, next_actions, labels, (b.obs, b.action))

@@ -100,16 +100,17 @@ def test_tasks_in_another_order_learn_the_same(trunk: str) -> None:
     spaces = Spaces(("a", "b", "c"), OBS, ACT, full)
     a, b = (BRC(options(trunk), spaces, torch.device("cpu"), 0) for _ in range(2))
     with torch.no_grad():
-        b.task_input.table.copy_(a.task_input.table[:, order])  # type: ignore[union-attr, operator, arg-type]
+        for label in (b.task_input, b.target_task):
+            label.table.copy_(a.task_input.table[:, order])  # type: ignore[union-attr, operator, arg-type]
     one = batch(rng)
     two = Batch(*(getattr(one, f)[order] for f in Batch.__dataclass_fields__))
     noises = [torch.from_numpy(rng.normal(size=(TASKS, ROWS, ACT))) for _ in range(2)]
     first, second = a.update(one, "all", noises), b.update(two, "all", [n[order] for n in noises])
     assert torch.allclose(first["critic_loss_per_task"][order], second["critic_loss_per_task"], atol=1e-12)
     for name, value in a.state_dict().items():
-        if name.startswith(("actor", "critic", "target")):
+        if name.startswith(("actor", "critic", "target.")):
             assert torch.allclose(value, b.state_dict()[name], atol=1e-9), name
-        if name == "task.table":
+        if name in ("task.table", "target_task.table"):
             assert torch.allclose(value[:, order], b.state_dict()[name], atol=1e-9)
 
 

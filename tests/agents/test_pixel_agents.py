@@ -149,7 +149,8 @@ def test_the_order_of_tasks_does_not_matter(name: str) -> None:
     order = torch.tensor([2, 0, 1])
     if name == "hipbmdp":
         with torch.no_grad():
-            other.task_input.embedding.copy_(other.task_input.embedding[:, order])
+            for label in (other.task_input, other.target_task):
+                label.embedding.copy_(label.embedding[:, order])
     for count in range(3):
         batch, phase = make_batch(3, seed=count), one.phase(count)
         noise = one.draw_noise(3, phase)

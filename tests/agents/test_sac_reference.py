@@ -43,7 +43,7 @@ def agent(o: SACConfig, seed: int = 0) -> SAC:
     made = SAC(o, Spaces(tuple(f"t{i}" for i in range(TASKS)), OBS, ACT, MASK), torch.device("cpu"), seed)
     generator = torch.Generator().manual_seed(seed + 10)
     with torch.no_grad():  # output layers start near zero, where mistakes hide: make everything matter
-        for network in (made.actor, made.critic, made.target, made.task_input):
+        for network in (made.actor, made.critic, made.target, made.task_input, made.target_task):
             for p in network.parameters():
                 p.add_(0.4 * torch.randn(p.shape, generator=generator))
     for optimizer in made.optimizers.values():
@@ -93,15 +93,15 @@ class Reference:
         out = "heads" if f"{network}.heads.weight" in self.p else "out"
         return self.layer(f"{network}.{out}", member, task, x)
 
-    def label(self, task: int) -> list[Tensor]:
-        """What the networks are told about the task."""
+    def label(self, task: int, whose: str = "task") -> list[Tensor]:
+        """What the networks are told about the task; targets learn it as slowly as all else (`target_task`)."""
         if self.o.task_input == "one_hot" and self.o.trunk != "disjoint":
             zeros = -(OBS + TASKS + ACT) % 4  # they fill the critics' input up to a multiple of four
             return [torch.tensor([1.0 if i == task else 0.0 for i in range(TASKS + zeros)])]
         if self.o.task_input == "encoder":
-            h = self.p["task.embedding"][0, task]
+            h = self.p[f"{whose}.embedding"][0, task]
             for i in range(self.o.multitask.task_encoder_cfg.num_layers + 1):
-                h = self.layer(f"task.layers.{i}", 0, task, torch.clamp(h, min=0.0))
+                h = self.layer(f"{whose}.layers.{i}", 0, task, torch.clamp(h, min=0.0))
             return [h]
         return []
 
@@ -145,7 +145,8 @@ class Reference:
                 with torch.no_grad():
                     label = self.label(i)
                     a, log_prob = self.policy(i, b.next_obs[i, r], label, noise[i, r])
-                    values = [float(self.q("target", k, i, b.next_obs[i, r], label, a)) for k in range(2)]
+                    slow = self.label(i, "target_task")
+                    values = [float(self.q("target", k, i, b.next_obs[i, r], slow, a)) for k in range(2)]
                     y = b.reward[i, r] + b.discount[i, r] * (min(values) - self.alpha(i) * log_prob)
                 squares = torch.zeros(())
                 for k in range(2):
@@ -230,8 +231,8 @@ class Reference:
                 self.adam(self.gradients(loss, ["log_alpha"]), o.optimizers.alpha, None)
         if phase in ("all", "critic_target"):
             self.training([])
-            for k in critic:
-                name = k.replace("critic.", "target.", 1)
+            for k in [*critic, *encoder]:
+                name = f"target_{k}" if k in encoder else k.replace("critic.", "target.", 1)
                 self.p[name] = (1 - o.critic_tau) * self.p[name] + o.critic_tau * self.p[k]
         return out
 

@@ -74,3 +74,15 @@ def test_one_hot_is_left_out_where_it_says_nothing() -> None:
     assert make(trunk="disjoint").state_dict()[first].shape[-2] == OBS + ACT
     assert make(mask=np.ones((1, ACT), dtype=bool)).state_dict()[first].shape[-2] == OBS + ACT
     assert make(trunk="disjoint", **ENCODER).state_dict()[first].shape[-2] == OBS + 50 + ACT
+
+
+def test_an_agent_saved_before_targets_had_labels_begins_with_the_critics() -> None:
+    a, b = make(**ENCODER), make(**ENCODER)
+    for n in range(3):
+        a.update(random_batch(n), "all")
+    saved = {name: value for name, value in snapshot(a).items() if not name.startswith("target_task.")}
+    for load in (b.load_state_dict, b.load_weights):
+        b.update(random_batch(9), "all")
+        load(saved)
+        assert torch.equal(b.state_dict()["target_task.embedding"], saved["task.embedding"])
+    assert not torch.equal(snapshot(a)["target_task.embedding"], saved["task.embedding"])

@@ -111,7 +111,7 @@ def test_film(per_channel: bool) -> None:
     assert z is not None
     channels = 50 if per_channel else 1
     for m, t, r in every_row():
-        numbers = affine(state, "film", z[t], m).view(3, 2, channels)
+        numbers = affine(state, "film", z[t] / len(z[t]) ** 0.5, m).view(3, 2, channels)
         h = obs[t, r]
         for i in range(3):
             h = affine(state, f"encoder.{i}", h, m)

@@ -41,7 +41,7 @@ class RCE(ExpertSAC):
     def _next_value(self, obs: Tensor, z: Tensor | None, noise: Tensor) -> Tensor:
         """Of each critic, [2, intentions, rows]."""
         action, _ = sample(*self._distribution(self.actor(obs, z)), noise, self.action_mask)
-        return torch.sigmoid(self._q(self.target, obs, action, z))
+        return torch.sigmoid(self._q(self.target, obs, action, self.target_task()))
 
     def _critic_losses(
         self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor

@@ -151,7 +151,7 @@ class SACX(SAC):
 
     def _next_value(self, obs: Tensor, z: Tensor | None, noise: Tensor) -> Tensor:
         action, log_prob = sample(*self._distribution(self.actor(obs, z)), noise, self.action_mask)
-        q = self._q(self.target, obs, action, z).amin(0)
+        q = self._q(self.target, obs, action, self.target_task()).amin(0)
         return q - self._alpha() * log_prob if self.options.entropy_in_target else q
 
     # ---- saving
