@@ -99,7 +99,8 @@ def improvement_picture(pairs: Sequence[Pair], best: str, stem: Path) -> Picture
         "(Mann and Whitney; a tie counts half), with its 95 % bootstrap interval. At 50 % neither is better."
     )
     if len(drawn) < len(pairs):
-        caption += f" Only the pairs with {best} are drawn; the table has all {len(pairs)}."
+        which = f"the pairs with {best}" if of_best else f"the first {len(drawn)} pairs"
+        caption += f" Only {which} are drawn; the table has all {len(pairs)}."
     rows = [[pair.x, pair.y, pair.step, *pair.probability] for pair in pairs]
     return style.save(figure, stem, caption, ["x", "y", "step", "probability", "low", "high"], rows)
 

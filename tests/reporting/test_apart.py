@@ -123,9 +123,18 @@ def test_what_changes_no_result_parts_nothing(make_run, root: Path) -> None:
     make_run(seed=1, options=_options())
     make_run(seed=2, options=_options(env__workers=4, experiment__save_freq=7, experiment__eval_schedule=[]))
     make_run(seed=3, options=_options(experiment__max_minutes=None))
+    make_run(seed=4, options=_options(experiment__max_minutes=24.5))  # it was done before
+    make_run(seed=5, options=_options(env__train_horizon=200))
     groups = _by(root, None)
-    assert [len(group.runs) for group in groups] == [3]
-    assert groups[0].notes == ()
+    assert [len(group.runs) for group in groups] == [5]
+
+
+def test_a_run_that_time_ended_is_apart(make_run, root: Path) -> None:
+    make_run(seed=1, options=_options())
+    make_run(seed=2, options=_options(experiment__max_minutes=24.5), steps=range(0, 50_001, 10_000))
+    groups = _by(root, None)
+    assert [len(group.runs) for group in groups] == [1, 1]
+    assert "experiment.max_minutes is not set (seed 1) or 24.5 (seed 2)" in groups[0].notes[0]
 
 
 def test_a_run_whose_options_are_unknown_stays_apart(make_run, root: Path) -> None:

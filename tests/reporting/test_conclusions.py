@@ -21,7 +21,7 @@ from medley.reporting.conclusions import statistics_section
 from medley.reporting.formats import Table, latex, markdown, show, words
 from medley.reporting.runs import RunGroup, find_runs, group_runs
 from medley.reporting.scores import scored
-from medley.reporting.verdicts import efficiency_picture, profile_picture
+from medley.reporting.verdicts import Pair, efficiency_picture, improvement_picture, profile_picture
 
 Found = list[tuple[RunGroup, Aligned]]
 
@@ -237,3 +237,13 @@ def test_the_command_prints_the_summary_and_says_what_is_apart(make_run, tmp_pat
     assert "<h2>Statistics</h2>" in page
     assert main(["report", str(tmp_path / "runs"), "--by", "agent.trunc"]) == 2
     assert "'agent.trunk'" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("best", "said"), [("a3", "the pairs with a3"), ("apart", "the first 28 pairs")])
+def test_many_pairs_are_drawn_as_far_as_they_are_readable(tmp_path: Path, best: str, said: str) -> None:
+    """The best may have no pair at all, where its protocol is another."""
+    pairs = [Pair(f"a{i}", f"b{j}", 10, Interval(0.5, 0.4, 0.6)) for i in range(6) for j in range(6)]
+    picture = improvement_picture(pairs, best, tmp_path / "improvement")
+    assert f"Only {said} are drawn; the table has all 36." in picture.caption
+    assert len(_rows(tmp_path / "improvement.csv")) == 36
