@@ -14,6 +14,7 @@ NAMES = {
     "one_step_200": "… episodes of 200 steps",
     "three_steps_200": "… returns over three steps",
     "own_temperature": "… a temperature per task",
+    "two_steps": "… returns over two steps",
 }
 
 
@@ -27,11 +28,11 @@ def main() -> None:
     for (trial, seed), points in lines.items():
         index = list(NAMES).index(trial)
         style = {"color": colour(index), "linestyle": dash(6 * (int(seed) - 1)), "marker": "o", "markersize": 2.5}
-        label = NAMES[trial] + (f", seed {seed}" if trial == "own_temperature" else "")
+        label = NAMES[trial] + (f", seed {seed}" if trial in ("own_temperature", "two_steps") else "")
         axes.plot(*zip((0, 0), *points, strict=True), label=label, linewidth=1.7, **style)
     axes.axhline(74.8, color=INK, linewidth=0.8, linestyle=":")
     axes.text(432, 74, "multi-head SAC after 2,000 (published)", fontsize=6.5, color=INK, ha="right", va="top")
-    dress(axes, "MT10, 50 goals per task, horizon 500")
+    dress(axes, "MT10, horizon 500, 50 goals per task (two steps: 10, and 50 at the end)")
     axes.set(xlabel="thousand steps of every task", ylabel="success (%)", ylim=(0, 102))
     axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.02))
     figure.savefig(HERE / "trials.png")
