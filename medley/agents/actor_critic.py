@@ -38,7 +38,7 @@ class ActorCritic(Agent):
         self.actor.link(self.critic)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         # Labels that are learnt belong to the critic: a target that had them at once would chase itself.
-        learnt = any(True for _ in self.task_input.parameters())
+        learnt = any(p.requires_grad for p in self.task_input.parameters())
         self.target_task = copy.deepcopy(self.task_input).requires_grad_(False) if learnt else self.task_input
         log_alpha = torch.full((tasks if options.alpha_per_task else 1,), options.init_temperature).log()
         self.log_alpha = nn.Parameter(log_alpha.to(device))
