@@ -127,6 +127,8 @@ def test_what_changes_no_result_parts_nothing(make_run, root: Path) -> None:
     make_run(seed=5, options=_options(env__train_horizon=200))
     groups = _by(root, None)
     assert [len(group.runs) for group in groups] == [5]
+    # Its training episodes were shorter: measured alike, but the report says so where such runs are averaged.
+    assert groups[0].notes == ("state_sac averages over runs that differ in env.train_horizon (–, 200).",)
 
 
 def test_a_run_that_time_ended_is_apart(make_run, root: Path) -> None:
