@@ -118,6 +118,24 @@ def test_the_targets_encoder_follows_at_its_own_rate() -> None:
     assert all(torch.allclose(p, torch.tensor(0.01)) for p in agent.target.inner.parameters())
 
 
+@pytest.mark.parametrize("name", ["sac_ae", "drqv2"])
+def test_targets_learn_about_tasks_as_slowly_as_all_else(name: str) -> None:
+    agent = make_agent(name, "agent.task_input=encoder", tasks=2)
+    fresh = make_agent(name, "agent.task_input=encoder", tasks=2)
+    with torch.no_grad():
+        for p in agent.task_input.parameters():
+            p.add_(1.0)
+        before = [p.clone() for p in agent.target_task.parameters()]
+    if name == "sac_ae":
+        pictures, action = make_batch(2), torch.randn(2, 3, 2).tanh()
+        pictures.next_obs = agent.convs.pixels(pictures.next_obs)
+        assert torch.equal(agent._target_q(pictures, action), fresh._target_q(pictures, action))
+    agent.update_target()
+    for old, now, learnt in zip(before, agent.target_task.parameters(), agent.task_input.parameters(), strict=True):
+        assert torch.allclose(now, old.lerp(learnt, agent.options.critic_tau))
+        assert not torch.equal(now, old)
+
+
 def test_drqv2_trains_its_encoder_by_the_critic_alone_and_has_no_target_of_it() -> None:
     agent = make_agent("drqv2")
     batch = make_batch()
