@@ -45,6 +45,7 @@ class Spaces:
     slots: int = 1  # per task
     # Where observations are pictures (uint8, channels first): channels of the whole stack, height, width; obs_dim is 0.
     image: tuple[int, int, int] | None = None
+    max_reward: float | None = None  # the largest there can be, where it is known
 
 
 @dataclass

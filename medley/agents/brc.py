@@ -55,6 +55,9 @@ class BRC(SAC):
         values = batch.reward.unsqueeze(-1) + batch.discount.unsqueeze(-1) * later
         return project(values, p, self.options.v_max, self.options.bins)
 
+    def _bounded(self, y: Tensor) -> Tensor:
+        return y  # as the atoms are
+
     def _critic_losses(
         self, obs: Tensor, action: Tensor, y: Tensor, weight: Tensor, *beside: Tensor
     ) -> tuple[Tensor, Extras]:
@@ -73,6 +76,8 @@ class BRC(SAC):
 
 def check_brc(options: BRCConfig, tasks: int) -> None:
     check(options, tasks)
+    if options.max_value:
+        raise ConfigError("agent.max_value: the values of this critic lie between its atoms, see agent.v_max.")
     if options.bins < 2:
         raise ConfigError(f"agent.bins={options.bins} must be at least 2.")
     if options.twin not in (known := ["mean", "min"]):

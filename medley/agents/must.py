@@ -35,7 +35,8 @@ from medley.nn.trunks import Trunk
 if TYPE_CHECKING:
     from medley.replay.ring import Step
 
-NO_TARGET = {"all": "no_target", "critic_target": "critic"}  # phases of SAC, and these without a step of the target
+# Phases of SAC, and these without a step of the target.
+NO_TARGET = {"all": "no_target", "no_target": "no_target", "critic_target": "critic", "critic": "critic"}
 ROLES = {"actor": ("pi",), "critic": ("q1", "q2")}  # of a network's members
 
 
@@ -84,7 +85,10 @@ class MUST(SAC):
         if self.clock.settles(update):
             marks.append("settle")
         plain = super().phase(update)
-        return "+".join([NO_TARGET.get(plain, plain) if self.clock.is_unsettled(update) else plain, *marks])
+        if self.clock.is_unsettled(update):
+            # An actor that followed critics with new masks would unlearn what it knows.
+            plain = NO_TARGET[plain] if place is not None else "critic"
+        return "+".join([plain, *marks])
 
     def is_eager(self, phase: str) -> bool:
         return "+" in phase

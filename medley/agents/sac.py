@@ -2,7 +2,7 @@
 
 Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with weights w (1 unless replay says so):
 
-    y    = r + discount * (min_k Qbar_k(s', a') - alpha_i log pi(a'|s'))
+    y    = r + discount * (min_k Qbar_k(s', a') - alpha_i log pi(a'|s')), kept within +- max_value
     L_Q  = mean_i mean_b w mean_k (Q_k(s, a) - y)^2          trains both critics and the task encoder
     L_pi = mean_i mean_b w (alpha_i log pi(a~|s) - min_k Q_k(s, a~))      trains the actor alone
     L_al = -mean_i mean_b log alpha_i (log pi + target entropy)             trains the temperatures alone
@@ -11,14 +11,15 @@ Every tensor is ordered by task: obs [T, b, D], Q [2, T, b]. The losses, with we
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from medley.agents.actor_critic import ActorCritic, steady
-from medley.agents.api import AgentKind, Batch, Metrics, NativeUpdate, register_agent
-from medley.agents.sac_options import SACConfig, check
+from medley.agents.api import AgentKind, Batch, Metrics, NativeUpdate, Spaces, register_agent
+from medley.agents.sac_options import SACConfig, check, max_value
 from medley.gradients.task_loss import Extras
 from medley.nn.squashed_gaussian import sample
 from medley.nn.trunks import forward_beside
@@ -27,6 +28,10 @@ ACTOR_TOO = ("all", "no_target")  # phases that train the actor
 
 
 class SAC(ActorCritic):
+    def __init__(self, options: SACConfig, spaces: Spaces, device: torch.device, seed: int) -> None:
+        super().__init__(options, spaces, device, seed)
+        self.max_value = max_value(options, spaces)
+
     def phase(self, update: int) -> str:
         actor = update % self.options.actor_update_freq == 0
         target = update % self.options.critic_target_update_freq == 0
@@ -65,7 +70,7 @@ class SAC(ActorCritic):
 
     def update_critic(self, batch: Batch, noise: Tensor, random: Tensor | None = None) -> Metrics:
         with torch.no_grad():
-            y = self._targets(batch, self._task(), noise)
+            y = self._bounded(self._targets(batch, self._task(), noise))
         inputs = (batch.obs, batch.action, y, batch.weight, *self._beside_critic(batch, noise))
         done = self.combine_critic(self.critic_loss, inputs, random)
         norm = self._descend("critic", done.gradients)
@@ -151,6 +156,10 @@ class SAC(ActorCritic):
         return {}
 
     # ---- pieces
+
+    def _bounded(self, y: Tensor) -> Tensor:
+        """What no policy can earn is an error of the critics, and would feed itself."""
+        return y if self.max_value == math.inf else y.clamp(-self.max_value, self.max_value)
 
     def _next_action(self, batch: Batch, z: Tensor | None, noise: Tensor) -> tuple[Tensor, Tensor]:
         """What the policy would do next, and its log-density."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from medley.agents.api import AgentConfig
+from medley.agents.api import AgentConfig, Spaces
 from medley.agents.mtrl_options import EncoderConfig, MultitaskConfig, translate
 from medley.agents.task_label import task_input_kind
 from medley.config.options import opt
@@ -72,6 +72,11 @@ class SACConfig(AgentConfig):
     critic_tau: float = opt(0.005, "share of the critic that flows into its target per target update")
     actor_update_freq: int = opt(1, "actor and temperature are updated every n-th update")
     critic_target_update_freq: int = opt(1, "targets follow every n-th update")
+    max_value: float | None = opt(
+        None,
+        "targets of the critics lie between minus and plus this; 0: anywhere; null: what the largest reward of the env "
+        "allows, where that is known (Meta-World: 10 / (1 - discount))",
+    )
     grad_clip: float | None = opt(1.0, "largest gradient norm per network; null: no clipping")
     actor: ActorConfig = opt(ActorConfig(), "")
     critic: CriticConfig = opt(CriticConfig(), "")
@@ -90,6 +95,15 @@ class SACConfig(AgentConfig):
     moore: MooreConfig = opt(MooreConfig(), "")
     target_entropy_per_dim: float = opt(-1.0, "target entropy per action dimension, where target_entropy is null")
     normalize_obs: bool = opt(False, "networks see observations less their running mean, over their running deviation")
+
+
+def max_value(options: SACConfig, spaces: Spaces) -> float:
+    """No policy earns more than the largest reward in every step."""
+    if options.max_value is not None:
+        return options.max_value or math.inf
+    if spaces.max_reward is None or options.discount == 1 or options.reward_normalization != "none":
+        return math.inf
+    return spaces.max_reward * abs(options.reward_scale) / (1 - options.discount) or math.inf
 
 
 def check(options: SACConfig, tasks: int) -> None:
@@ -149,6 +163,8 @@ def check(options: SACConfig, tasks: int) -> None:
             raise ConfigError(f"agent.optimizers.{key}: weight_decay and lr_end must not be negative.")
     if options.grad_clip is not None and not options.grad_clip > 0:
         raise ConfigError(f"agent.grad_clip={options.grad_clip} must be positive; null turns clipping off.")
+    if options.max_value is not None and not 0 <= options.max_value < math.inf:
+        raise ConfigError(f"agent.max_value={options.max_value} must be a number of at least 0; 0 bounds nothing.")
     if not 0 < options.init_temperature < math.inf:
         raise ConfigError(f"agent.init_temperature={options.init_temperature} must be positive.")
     if not 0 < options.critic_tau <= 1:

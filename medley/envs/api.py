@@ -61,6 +61,7 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
     render_mode = "rgb_array"
     # Where observations are stacked pictures [frames * frame_channels, height, width]: the channels of one of them.
     frame_channels: int | None = None
+    max_reward: float | None = None  # the largest there can be, where it is known
     action_repeat: int = 1  # control steps of the simulator in one step of this env, where it counts them apart
     renderer: str = ""  # what draws, where observations are pictures
     # What may be wanted in one and the same world, the main thing first; an episode may be about several in turn. Such

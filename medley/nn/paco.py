@@ -59,8 +59,14 @@ class PaCoTrunk(Trunk):
 
     def _mixed(self, sets: Tensor) -> Tensor:
         """[M, T, ...] of sets [M, K, ...]."""
-        mixed = torch.matmul(self.w, sets.flatten(2))
+        mixed = mix(self.w, sets.flatten(2), sets.is_cuda)
         return mixed.view(*mixed.shape[:2], *sets.shape[2:])
+
+
+def mix(w: Tensor, sets: Tensor, fused: bool) -> Tensor:
+    """[1, T, K] and [M, K, P] to [M, T, P]. As a product, the gradient of w is a few numbers of a long sum each. A GPU
+    has no good kernel for that; a compiler that merges operations makes one."""
+    return (w.unsqueeze(-1) * sets.unsqueeze(1)).sum(2) if fused else torch.matmul(w, sets)
 
 
 register_trunk("paco", PaCoTrunk)

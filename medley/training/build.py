@@ -195,9 +195,9 @@ def spaces_of(env: MultiTaskEnv, intentions: bool = False) -> Spaces:
         mask = np.repeat(env.action_mask[:1], len(env.intentions), axis=0)
         return Spaces(env.intentions, observation[0], action[0], mask, env.horizon, env.slots_per_task)
     if env.frame_channels is None:
-        return Spaces(env.tasks, observation[0], *rest)
+        return Spaces(env.tasks, observation[0], *rest, max_reward=env.max_reward)
     channels, height, width = observation
-    return Spaces(env.tasks, 0, *rest, image=(channels, height, width))
+    return Spaces(env.tasks, 0, *rest, image=(channels, height, width), max_reward=env.max_reward)
 
 
 def collector_seed(config: Config) -> int:

@@ -13,6 +13,7 @@ from medley.agents.api import Batch
 from medley.agents.distral import Distral, check_distral
 from medley.agents.paco import PaCo
 from medley.errors import ConfigError
+from medley.nn.paco import mix
 from tests.nn.test_every_trunk import ACT, OBS, ROWS, make
 
 TASKS, C = 3, 0.7
@@ -178,3 +179,15 @@ def test_log_alpha_stays_within_its_bounds() -> None:
     for _ in range(20):
         agent.update_alpha(torch.tensor([[9.0], [-9.0], [9.0]]).expand(TASKS, ROWS))
     assert agent.log_alpha.tolist() == pytest.approx([0.0005, -0.001, 0.0005])
+
+
+def test_mixes_are_the_same_either_way() -> None:
+    """A GPU sums products where a CPU multiplies matrices; both, and their gradients, are equal."""
+    generator = torch.Generator().manual_seed(0)
+    w, sets = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((1, 3, 5), (2, 5, 7)))
+    made = []
+    for fused in (False, True):
+        inputs = [w.clone().requires_grad_(), sets.clone().requires_grad_()]
+        out = mix(*inputs, fused=fused)
+        made.append([out, *torch.autograd.grad(out.square().sum(), inputs)])
+    torch.testing.assert_close(made[0], made[1])

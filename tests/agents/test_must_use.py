@@ -32,8 +32,8 @@ def test_refreshes_begin_every_so_many_episodes() -> None:
     middle = ["no_target+refresh", "no_target+refresh+encode", "no_target+refresh+publish"]
     # iteration 0: nothing to compare with, nothing to forget
     assert phases[:4] == ["no_target+refresh+encode", *middle[:2], "no_target+refresh+publish+settle"]
-    # two episodes of ten steps; critics settle in a quarter of that; the third refresh would be past update_end
-    later = ["no_target+refresh+supervise+encode", *middle, *["no_target"] * 4, "no_target+settle"]
+    # two episodes of ten steps; critics settle in a quarter of that, alone; the third refresh would be past update_end
+    later = ["no_target+refresh+supervise+encode", *middle, *["critic"] * 4, "critic+settle"]
     assert phases[20:29] == phases[40:49] == later
     assert all(p == "all" for i, p in enumerate(phases) if i % 20 > 8 or 4 <= i < 20 or i >= 60)
 
@@ -57,6 +57,20 @@ def test_targets_stay_what_they_were_until_critics_have_settled() -> None:
     assert change > 2 * usual  # there is something to be kept out
     assert torch.equal(target[settled], critic[settled])
     assert not torch.equal(target[settled + 1], target[settled])  # and follow again
+
+
+def test_the_actor_rests_until_critics_have_settled() -> None:
+    """It learns in a refresh, by which its generator learns, and waits for critics that know what they say."""
+    agent = make(generator_rl_lr=0.1)
+    agent.observe(episode(99), 0)
+    learnt = []
+    for n in range(40):
+        before = agent.actor.state_dict()
+        before = {name: value.clone() for name, value in before.items() if "mask" not in name}
+        agent.update(random_batch(n), agent.phase(n))
+        agent.observe(episode(n)[n % HORIZON : n % HORIZON + 1], n + 1)
+        learnt.append(any(not torch.equal(agent.actor.state_dict()[name], value) for name, value in before.items()))
+    assert [n for n, did in enumerate(learnt) if not did] == list(range(24, 29))
 
 
 def test_iterations_count_frames_where_tasks_take_turns() -> None:

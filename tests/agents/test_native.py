@@ -45,6 +45,7 @@ def test_equals_eager(trunk: str, task_input: str, alpha_per_task: bool) -> None
     [
         {"grad_clip": None},
         {"grad_clip": 0.05},
+        {"max_value": 0.4},
         {"learn_temperature": False, "init_temperature": 0.7},
         {"target_entropy": -0.5, "alpha_per_task": True},
         {"actor_update_freq": 2, "critic_target_update_freq": 3},

@@ -148,6 +148,8 @@ class Reference:
                     slow = self.label(i, "target_task")
                     values = [float(self.q("target", k, i, b.next_obs[i, r], slow, a)) for k in range(2)]
                     y = b.reward[i, r] + b.discount[i, r] * (min(values) - self.alpha(i) * log_prob)
+                    if self.o.max_value is not None:
+                        y = torch.tensor(max(-self.o.max_value, min(self.o.max_value, float(y))))
                 squares = torch.zeros(())
                 for k in range(2):
                     squares = squares + (self.q("critic", k, i, b.obs[i, r], self.label(i), b.action[i, r]) - y) ** 2
@@ -273,6 +275,7 @@ def test_updates_equal_the_reference(trunk: str, task_input: str, alpha_per_task
         {"task_input": "none"},
         {"grad_clip": None},
         {"grad_clip": 0.05},
+        {"max_value": 0.4},
         {"learn_temperature": False, "init_temperature": 0.7},
         {"target_entropy": -0.5, "alpha_per_task": True},
         {"target_entropy": 0.0},  # zero is a number, not "no target"

@@ -47,6 +47,7 @@ def test_batch_replay_and_updates_come_from_the_agent(env: str, tasks: int, batc
         (["agent.reward_normalization=return_range", "agent.discount=1"], "discount below 1"),
         (["agent=brc", "agent.v_max=0"], "v_max"),
         (["agent=brc", "agent.bins=1"], "bins"),
+        (["agent=brc", "agent.max_value=9"], "v_max"),
         (["agent.noise_hold=0"], "noise_hold"),
         (["agent.optimizers.actor.weight_decay=-1"], "weight_decay"),
     ],

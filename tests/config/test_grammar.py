@@ -233,6 +233,7 @@ def test_words_that_are_no_options(word: str) -> None:
         ("agent.init_temperature=0", "agent.init_temperature"),
         ("agent.init_temperature=nan", "agent.init_temperature"),
         ("agent.grad_clip=0", "null turns clipping off"),
+        ("agent.max_value=-1", "0 bounds nothing"),
         ("agent.optimizers.critic.lr=-1", "agent.optimizers.critic.lr"),
         ("agent.optimizers.alpha.lr=nan", "agent.optimizers.alpha.lr"),
         ("agent.actor.log_std_bounds=[2,-20]", "the smaller one first"),

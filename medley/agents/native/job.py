@@ -53,6 +53,7 @@ JOB = np.dtype(
         ("update_target", _I),
         ("learn_alpha", _I),
         ("grad_clip", _F),  # infinite: none
+        ("max_value", _F),  # infinite: none
         ("tau", _F),
         ("rescale", _I),  # log std bounded by tanh, not by clamping
         ("low", _F),

@@ -54,6 +54,7 @@ class Memory:
     def _learning(self, agent: SAC, actor: Array) -> int:
         o, job = agent.options, self.job
         job["grad_clip"] = np.inf if o.grad_clip is None else o.grad_clip
+        job["max_value"] = agent.max_value
         job["tau"], job["learn_alpha"] = o.critic_tau, o.learn_temperature
         job["target_entropy"] = self._keep(agent.target_entropy[:, 0].contiguous()).data_ptr()
         for name, optimizer in agent.optimizers.items():

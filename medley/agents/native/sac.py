@@ -142,7 +142,8 @@ def _critic_rows(j: Any, first: int, last: int, scratch: int) -> None:
     reward, discount, weight = floats(j.reward, j.rows), floats(j.discount, j.rows), floats(j.weight, j.rows)
     for row in range(first, last):
         smaller = min(q[row], q[j.rows + row])
-        y[row] = reward[row] + discount[row] * (smaller - _alpha(j, row) * log_prob[row])
+        value = reward[row] + discount[row] * (smaller - _alpha(j, row) * log_prob[row])
+        y[row] = min(max(value, -j.max_value), j.max_value)
     if j.update_actor:
         forward(j, actor, 0, j.x, j.stride, first, last, scratch)
         for row in range(first, last):

@@ -19,6 +19,7 @@ from medley.envs.metaworld.pictures import Painter
 from medley.envs.metaworld.simulator import Simulator
 
 HORIZON = 500
+MAX_REWARD = 10.0  # of version 2, for a step that succeeds
 INFO_FIELDS = (
     "near_object",
     "grasp_success",
@@ -72,6 +73,7 @@ class MetaworldEnv(MultiTaskEnv):
         self.goals = "order" if evaluation and cfg.goals == "fixed" else cfg.goals
         self.new_goals = True  # False: a reset keeps the goal the slot has (`toggle_sample_tasks_on_reset`)
         self.reward_versions = tuple(rewards)
+        self.max_reward = MAX_REWARD if set(rewards) == {"v2"} else None  # those of v1 have no common scale
         self.simulator = Simulator(
             tasks * copies, slots_per_task, rewards * copies, cfg.partially_observable, cfg.threads
         )
