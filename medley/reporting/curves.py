@@ -59,14 +59,14 @@ def task_curves(groups: Sequence[Aligned], stem: Path) -> Picture:
     """Small multiples: one panel per task, with the same axes for all, and every group in each."""
     tasks = list(dict.fromkeys(task for group in groups for task in group.tasks))
     kind = "success" if any(_known(group, "success") for group in groups) else "return"
-    columns = min(len(tasks), 5) if len(tasks) <= 20 else 7
+    columns = min(len(tasks), 5) if len(tasks) <= 20 else 6
     rows = math.ceil(len(tasks) / columns)
-    width, height = (2.0, 1.75) if columns <= 5 else (1.45, 1.35)
+    width, height = (2.0, 1.75) if columns <= 5 else (1.7, 1.35)
     figure = style.new_figure(max(4.9, width * columns), max(2.6, height * rows + 0.5))
     panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=kind == "success").ravel()
     table: list[list[Any]] = []
     for axes, task in zip(panels, tasks, strict=False):
-        style.dress(axes, style.clean(task, 24), size=8.5 if columns <= 5 else 7.5)
+        style.dress(axes, style.clean(task, 26), size=8.5 if columns <= 5 else 7.5)
         for index, group in enumerate(groups):
             if task in group.tasks:
                 band = group.task_band(task, returns=kind == "return")

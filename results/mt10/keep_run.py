@@ -1,19 +1,19 @@
-"""What `medley report` needs of a run, and no more, into methods/ID/seed_N beside this file.
+"""What `medley report` needs of a run, and no more, into methods/ID/seed_N beside this file, or DIR/ID/seed_N.
 
-python results/mt10/keep_run.py RUN...
+python results/mt10/keep_run.py [--into DIR] RUN...
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 from medley.reporting.run_files import read_lines
 from medley.reporting.runs import run_folders
 
 HERE = Path(__file__).parent / "methods"
-TRAIN = ("step", "env_step", "frames", "updates", "duration", "fps", "success", "actor_loss", "critic_loss")
+TRAIN = ("step", "env_step", "frames", "updates", "duration", "fps", "success", "actor_loss", "critic_loss", "q_mean_")
 OWN = ("setup.base_path=", "setup.save_dir=")  # where it happened to be
 EVERY = 10  # lines of train.log
 
@@ -24,16 +24,17 @@ def thinned(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     for number, row in enumerate(rows, 1):
         seconds += float(str(row.get("duration") or 0))
         if number % EVERY == 0 or number == len(rows):
-            out.append({k: row[k] for k in TRAIN if k in row} | {"duration": round(seconds, 3)})
+            wanted = {k: v for k, v in row.items() if k.rstrip("0123456789") in TRAIN}
+            out.append(wanted | {"duration": round(seconds, 3)})
             seconds = 0.0
     return out
 
 
-def keep(run: Path) -> Path:
+def keep(run: Path, into: Path) -> Path:
     info = json.loads((run / "run.json").read_text())
     if info["status"] != "finished":
         raise SystemExit(f"{run} is not finished.")
-    folder = HERE / info["config_name"] / f"seed_{info['seed']}"
+    folder = into / info["config_name"] / f"seed_{info['seed']}"
     folder.mkdir(parents=True, exist_ok=True)
     info["command"] = " ".join(word for word in info["command"].split() if not word.startswith(OWN))
     (folder / "run.json").write_text(json.dumps(info, indent=1) + "\n")
@@ -55,5 +56,9 @@ def _short(value: object) -> object:
 
 
 if __name__ == "__main__":
-    for run in run_folders(map(Path, sys.argv[1:])):
-        print(keep(run))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--into", type=Path, default=HERE, metavar="DIR")
+    words = parser.parse_args()
+    for run in run_folders(words.runs):
+        print(keep(run, words.into))

@@ -1,4 +1,4 @@
-"""The table of methods in results/mt10/README.md says what the runs beside it say."""
+"""The tables in results/mt10/README.md and results/mt50/README.md say what the runs beside them say."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from medley.reporting.comparison import compared
 from medley.reporting.runs import find_runs
 
 MT10 = Path(__file__).parents[2] / "results" / "mt10"
+MT50 = MT10.parent / "mt50"
 NAMES = {
     "`agent=medley` (two steps), three seeds": "medley_two_steps",
     "BRC, width 1024": "brc_1024",
     "MOORE": "moore",
     "T3S": "t3s",
     "soft modules": "soft_modules",
+    "CARE": "care",
+    "FiLM": "film",
+    "PaCo": "paco",
     "MUST": "must",
     "FAMO": "famo",
     "CAGrad": "cagrad",
@@ -48,3 +52,18 @@ def test_the_table_is_that_of_the_runs() -> None:
         assert float(re.sub(",", "", rate)) == pytest.approx(one.rate, abs=0.6)
         if name.lower() in alone:
             assert float(update) == pytest.approx(alone[name.lower()], abs=5.1e-3)
+
+
+def test_mt50_is_that_of_its_run() -> None:
+    (run,) = find_runs([MT50 / "runs"])
+    assert (run.status, run.protocol) == ("finished", "metaworld+")
+    text = (MT50 / "README.md").read_text()
+    end = run.evaluations[-1]
+    assert f"**{end.success:.3f}**" in text
+    assert f"{run.info['step']:,}; {run.info['frames']:,}; {run.info['updates']:,}" in text
+    million = run.info["minutes"] * 1e6 / run.info["step"]
+    assert f"take | {million:.0f} minutes; 2,000,000 {2 * million:.0f} |" in text
+    rows = re.findall(r"^\| (\d\.\d\d) \| (\d+) \| (.*) \|$", text, re.MULTILINE)
+    told = {task: float(success) for success, _, tasks in rows for task in tasks.split(", ")}
+    assert all(int(count) == len(tasks.split(", ")) for _, count, tasks in rows)
+    assert told == pytest.approx({task: score.success for task, score in end.per_task.items()}, abs=5e-3)
