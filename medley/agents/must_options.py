@@ -17,7 +17,7 @@ class MustConfig:
     update_interval: int = opt(50, "masks are refreshed every so many iterations (an iteration: an episode per task)")
     update_end: int = opt(3000, "masks stay as they are from this iteration on")
     refresh_updates: int = opt(20, "updates of a refresh, in which SAC's losses train the generators too")
-    settle_updates: int = opt(1000, "updates after a refresh in which targets stay as they were, masks and weights")
+    settle_updates: int = opt(1000, "updates after a refresh in which targets stay as they were and the actor rests")
     supervised: bool = opt(True, "a refresh begins by making masks as alike as the tasks' trajectories are")
     trajectories: bool = opt(True, "masks depend on encoded trajectories of the task, not on its number alone")
     generator: str = opt("lowrank", "how logits are made: lowrank | dense (15 times as many parameters)")
