@@ -55,7 +55,7 @@ def test_the_table_is_that_of_the_runs() -> None:
 
 
 def test_mt50_is_that_of_its_run() -> None:
-    (run,) = find_runs([MT50 / "runs"])
+    (run,) = find_runs([MT50 / "methods"])
     assert (run.status, run.protocol) == ("finished", "metaworld+")
     text = (MT50 / "README.md").read_text()
     end = run.evaluations[-1]
