@@ -8,7 +8,7 @@ constants. They lie in the networks that use them, so that whoever acts, learns,
 New masks make another function of the same weights: right after a refresh a critic's values can be off by more than
 they are worth, and a target that followed at once would teach them to the critic, for as long as values take to spread.
 So targets stay what they were, masks and weights, until the critics have learnt those values with their new masks; then
-they become copies of them.
+they become copies of them. Until then the actor rests.
 
 A refresh is made of phases of their own ("no_target+refresh", ...) that stay outside captured graphs: they are rare,
 and an LSTM over episodes of any length is not worth tracing.

@@ -67,3 +67,28 @@ def test_mt50_is_that_of_its_run() -> None:
     told = {task: float(success) for success, _, tasks in rows for task in tasks.split(", ")}
     assert all(int(count) == len(tasks.split(", ")) for _, count, tasks in rows)
     assert told == pytest.approx({task: score.success for task, score in end.per_task.items()}, abs=5e-3)
+
+
+def test_before_and_now() -> None:
+    """What is told of runs whose values ran away, and of variants, is what they reached."""
+    ends = {}
+    for folder in ("before", "methods", "variants"):
+        for run in find_runs([MT10 / folder]):
+            ends[folder, run.config_name] = (run.evaluations[-1].success, run.evaluations[-1].step)
+    text = " ".join((MT10 / "README.md").read_text().split("## Values that left their range")[1].split())
+    before = [ends["before", name] for name in ("care", "film", "soft_modules", "must")]
+    figures = re.search(r": (\.\d+) \(([\d,]+) steps\), (\.\d+) \(([\d,]+)\), (\.\d+) \(([\d,]+)\) and (\.\d+)\.", text)
+    assert figures is not None
+    assert [float(x) for x in figures.groups()[::2]] == pytest.approx([success for success, _ in before], abs=6e-3)
+    assert [int(x.replace(",", "")) for x in figures.groups()[1::2]] == [step for _, step in before[:3]]
+    for name, told in (("soft_eps", r"eps of 1e-5 \((\.\d+)\)"), ("must_once", r"update_end=40` \((\.\d+)\)")):
+        found = re.search(told, text)
+        assert found is not None
+        assert float(found[1]) == pytest.approx(ends["variants", name][0], abs=6e-3)
+    table = (MT10.parents[1] / "docs" / "comparison.md").read_text().split("| | success before | now |")[1]
+    rows = re.findall(r"^\| ([\w ]+) \| (\.\d+)[^|]*\| (\.\d+) ", table, re.MULTILINE)
+    assert len(rows) == 4
+    for name, was, now in rows:
+        key = name.lower().replace(" ", "_")
+        assert float(was) == pytest.approx(ends["before", key][0], abs=6e-3)
+        assert float(now) == pytest.approx(ends["methods", key][0], abs=6e-3)

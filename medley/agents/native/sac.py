@@ -143,7 +143,11 @@ def _critic_rows(j: Any, first: int, last: int, scratch: int) -> None:
     for row in range(first, last):
         smaller = min(q[row], q[j.rows + row])
         value = reward[row] + discount[row] * (smaller - _alpha(j, row) * log_prob[row])
-        y[row] = min(max(value, -j.max_value), j.max_value)
+        if value > j.max_value:  # not by min and max, which would hide what is not a number
+            value = j.max_value
+        elif value < -j.max_value:
+            value = -j.max_value
+        y[row] = value
     if j.update_actor:
         forward(j, actor, 0, j.x, j.stride, first, last, scratch)
         for row in range(first, last):
