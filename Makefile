@@ -9,6 +9,9 @@ SIDE_BY_SIDE := -n $(AT_ONCE) --dist loadgroup --no-loadscope-reorder
 # The tested version. Another one, or the CPU build's file: make install TORCH=...
 TORCH ?= torch==2.13.0
 
+# Compiled Python files halve the start of every command, whatever the shell says about writing them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: train test test-all lint install dev bench clean help
 
 help:            ## this list
@@ -36,7 +39,9 @@ bench: $(VENV)/.dev         ## medley against Stable-Baselines3
 install: $(VENV)/.installed ## the virtual environment with medley in it
 dev: $(VENV)/.dev           ## the same with the tools of developers
 
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# What pip does with one core, by all of them; some packages bring files that are templates rather than Python.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib medley > /dev/null || true
 
 $(VENV)/.installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit("medley needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -44,11 +49,13 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) "$(TORCH)" -c requirements.lock
 	@$(PIP) --editable . -c requirements.lock
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
 	@$(PIP) --editable ".[dev,bench,adroit,minari,slurm,ray,tune,export]" -c requirements.lock
 	@$(PIP) --no-deps gym-hil==0.1.13
+	@$(COMPILE)
 	@touch $@
 
 clean:           ## remove the virtual environment and caches, not the runs

@@ -18,7 +18,8 @@ from tests.faults import harness
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
-    words = [w for w in harness.OPTIONS if not w.startswith(("logger.use_tb", "experiment.save_video"))]
+    less = ("logger.use_tb", "experiment.save_video", "experiment.save_report")
+    words = [w for w in harness.OPTIONS if not w.startswith(less)]
     code, text = harness.run(["train", *words, f"setup.save_dir={folder / 'run'}"], folder)
     assert code == 0, text
     assert "Report: " in text

@@ -50,7 +50,7 @@ def test_sac_ae_on_cheetah_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_hipbmdp_is_scored_on_members_that_it_never_saw(tmp_path: Path) -> None:
     words = ["setup=hipbmdp", "env=hipbmdp-finger-size", "agent=hipbmdp", "replay_buffer.batch_size=8"]
-    last = train(tmp_path, *words, "experiment.save_video=false")[-1]
+    last = train(tmp_path, *words, "experiment.save_video=false", "experiment.save_report=false")[-1]
     for name, members in (("base", 4), ("interpolation", 2), ("extrapolation", 2)):
         own = [last[f"eval_{name}_env_index_{i}"] for i in range(members)]
         assert last[f"eval_{name}"] == pytest.approx(sum(own) / members)
@@ -62,7 +62,13 @@ def test_hipbmdp_is_scored_on_members_that_it_never_saw(tmp_path: Path) -> None:
 def test_drqv2_on_several_tasks(tmp_path: Path) -> None:
     tasks = "env.tasks=[walker-walk,walker-run,cheetah-run]"
     rows = train(
-        tmp_path, "env=dmc-multi", tasks, "agent=drqv2", "replay_buffer.batch_size=6", "experiment.save_video=false"
+        tmp_path,
+        "env=dmc-multi",
+        tasks,
+        "agent=drqv2",
+        "replay_buffer.batch_size=6",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
     )
     assert rows[-1]["updates"] == 11  # one every second step, from the tenth on
     assert "episode_reward_env_index_2" in rows[-1]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -70,7 +69,7 @@ def load_config(words: Sequence[str], config_dirs: Sequence[str | Path] = ()) ->
             composer.check_choice(str(o.key_or_group), str(o.value()))
         choices = [o.input_line or "" for o in groups]
         named = [str(o.value()) for o in groups if o.key_or_group == "env"]
-        env = (_plain("env", named[-1], config_dirs) if named else None) or composer.compose(choices)["env"]
+        env = (_plain("env", named[-1]) if named else None) or composer.compose(choices)["env"]
         if not any(o.key_or_group == "agent" for o in groups) and (best := env.get("best")):
             overrides = [*parse(best.get(_kind_of_device(overrides), [])), *overrides]
             choices = [o.input_line or "" for o in overrides if _is_group(o)]
@@ -98,21 +97,29 @@ def choices(group: str, config_dirs: Sequence[str | Path] = ()) -> list[str]:
 
 def read_choice(group: str, name: str, config_dirs: Sequence[str | Path] = ()) -> dict[str, Any]:
     """The YAML behind `group=name`, as it stands."""
-    if (plain := _plain(group, name, config_dirs)) is not None:
+    if (plain := _plain(group, name)) is not None:
         return plain
     with _hydra(config_dirs) as composer:
         chosen = composer.compose([f"{group}={name}"])[group]
     return {str(key): value for key, value in chosen.items()}
 
 
-def _plain(group: str, name: str, config_dirs: Sequence[str | Path]) -> dict[str, Any] | None:
-    """Most choices are plain files of ours, and reading one takes a hundredth of composing it."""
-    own = Path(__file__).parent / group / f"{name}.yaml"
-    others = [*plugins.config_dirs(), *config_dirs]
-    if not own.is_file() or any(Path(folder, group, own.name).is_file() for folder in others):
+def _plain(group: str, name: str) -> dict[str, Any] | None:
+    """Most choices are files of ours, laid over others of their group: reading them takes a hundredth of composing."""
+    own = _own(group, name)
+    if not own.is_file():
         return None
-    plain = yaml.safe_load(own.read_text("utf-8")) or {}
-    return None if "defaults" in plain else dict(plain)
+    tree = _container(OmegaConf.load(own))  # its floats are Hydra's: YAML's own 3e-4 is a text
+    layers: list[dict[str, Any] | None] = []
+    for below in tree.pop("defaults", ["_self_"]):
+        if not isinstance(below, str):
+            return None  # a choice from another group, or one that the command line decides
+        layers.append(tree if below == "_self_" else _plain(group, below.removesuffix("@_here_")))
+    return None if None in layers else _container(OmegaConf.merge(*(layer for layer in layers if layer)))
+
+
+def _own(group: str, name: str) -> Path:
+    return Path(__file__).parent / group / f"{name}.yaml"
 
 
 def to_dict(config: Config) -> dict[str, Any]:
@@ -178,6 +185,10 @@ class _hydra:
         for folder in folders:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir {folder}: there is no such folder.")
+            for group in GROUPS:
+                for file in Path(folder, group).glob("*.yaml"):
+                    if _own(group, file.stem).is_file():  # Hydra would take ours, and say nothing
+                        raise ConfigError(f"{file}: medley has {group}={file.stem} already; give it another name.")
         self.searchpath = [f"file://{folder}" for folder in folders]
 
     def __enter__(self) -> _Composer:

@@ -113,6 +113,7 @@ class ExperimentConfig:
     should_resume: bool = opt(True, "`train` on an unfinished run folder with the same options goes on with it")
     save_video: bool = opt(True, "record an episode per task at the end, or in every evaluation (video.at_eval)")
     video: VideoConfig = opt(VideoConfig(), "")
+    save_report: bool = opt(True, "report.html at the end; without it a short run ends some seconds earlier")
     init_from: str | None = opt(None, "run folder whose trained weights this run starts from (also --init-from)")
 
 

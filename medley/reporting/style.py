@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from PIL import Image
+
+if TYPE_CHECKING:  # Matplotlib takes a second to import, and tables need none of it
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, told apart by every kind of colour vision; black and yellow are left out as lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -43,6 +43,8 @@ def dash(index: int) -> Any:
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure of its own, not one of pyplot's: no global state, no window, no leak."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), dpi=_DPI, layout="constrained", facecolor="white")
 
 
@@ -61,6 +63,8 @@ def dress(axes: Any, title: str = "", size: float = 9.5) -> None:
 
 def step_axis(axes: Any, size: float = 7.5) -> None:
     """Steps as 20k or 1.5M."""
+    from matplotlib.ticker import MaxNLocator
+
     axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     axes.tick_params(axis="x", labelsize=size)
@@ -131,6 +135,8 @@ def _columns(width: float, labels: Sequence[str], most: int) -> int:
 
 def save(figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Picture:
     """Write `<stem>.png`, `<stem>.svg` and `<stem>.csv`."""
+    from matplotlib import rc_context
+
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Appended, not with_suffix: a stem may hold a dot.
     png, svg, table = (Path(f"{stem}.{kind}") for kind in ("png", "svg", "csv"))
@@ -139,7 +145,7 @@ def save(figure: Figure, stem: Path, caption: str, header: Sequence[str], rows: 
     # Lines on white need few colours: a palette makes the file a third, and reports embed it.
     Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(png, optimize=True)
     # Letters as outlines look the same wherever it is opened; without date and chance it is the same file every time.
-    with matplotlib.rc_context({"svg.hashsalt": "medley", "svg.fonttype": "path"}):
+    with rc_context({"svg.hashsalt": "medley", "svg.fonttype": "path"}):
         figure.savefig(svg, format="svg", metadata={"Date": None})
     write_csv(table, header, rows)
     return Picture(png, svg, table, caption)

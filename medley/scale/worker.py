@@ -28,7 +28,7 @@ def _deaf() -> None:
 
 def _complete(folder: Path) -> None:
     """The report, where a run was interrupted between its last step and that."""
-    if not (folder / "report.html").exists():
+    if not (folder / "report.html").exists() and Run(folder).config().experiment.save_report:
         subprocess.run([sys.executable, "-m", "medley", "report", str(folder)], stdout=subprocess.DEVNULL, check=False)
 
 

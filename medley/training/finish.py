@@ -25,13 +25,16 @@ def finish(run: Run, say: Callable[[str], None] = print) -> None:
     try:
         from rich.console import Console
 
-        from medley.reporting.report import write_report
         from medley.reporting.runs import read_run
         from medley.reporting.tables import final_table
+
+        if experiment.save_report:
+            from medley.reporting.report import write_report
+
+            say(f"Report: {write_report([run.path])}")
     except ImportError as e:  # a bare machine trains all the same; its run folder can be reported on elsewhere
         say(f"No report: {e}. On a machine that has it: medley report {run.path}")
         return
-    say(f"Report: {write_report([run.path])}")
     Console().print(final_table(read_run(run.path)))
 
 

@@ -37,6 +37,7 @@ HARMLESS = (
     "experiment.save",
     "experiment.save_freq",
     "experiment.save_minutes",
+    "experiment.save_report",
     "experiment.save_video",
     "experiment.video",
     "experiment.should_resume",

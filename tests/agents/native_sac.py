@@ -89,10 +89,14 @@ def assert_alike(one: SAC, two: SAC, tolerance: float, when: str = "") -> None:
         if name.endswith("step"):
             assert torch.equal(value, b[name]), f"{name} {when}"
         gap = float((value.double() - b[name].double()).abs().max())
-        assert gap < tolerance, f"{name} differs by {gap} {when}"
+        assert gap < tolerance * max(1.0, float(value.abs().max())), f"{name} differs by {gap} {when}"
 
 
-def compare(o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, mask: Any = MASK) -> None:
+def compare(
+    o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, mask: Any = MASK, each_alone: bool = False
+) -> None:
+    """`each_alone`: every update begins from the same weights. With many rows there is always one whose two critics
+    are so close that rounding says which is the smaller, and that moves a gradient by more than rounding does."""
     eager, other = agent(o, mask), agent(o, mask)
     start = {k: v.clone() for k, v in eager.state_dict().items()}
     compiled = native(other, threads)
@@ -104,8 +108,10 @@ def compare(o: SACConfig, threads: int = 2, updates: int = 30, rows: int = 6, ma
             assert value.shape == got[name].shape
             scale = max(1.0, float(value.abs().max()))
             assert torch.allclose(value, got[name], atol=2e-4 * scale), f"{name}, update {n}: {value}, {got[name]}"
-        if n == 0:
+        if n == 0 or each_alone:
             assert_alike(eager, other, 5e-6, "after one update")
+        if each_alone:
+            other.load_state_dict(eager.state_dict())
     assert_alike(eager, other, 5e-4, f"after {updates} updates")
     for name in ("actor.", "critic.", "target."):
         moved = max(float((v - start[k]).abs().max()) for k, v in eager.state_dict().items() if k.startswith(name))

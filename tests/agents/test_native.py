@@ -77,7 +77,7 @@ def test_fewer_rows_than_threads() -> None:
 @pytest.mark.usefixtures("either_product")
 def test_one_task_with_a_batch_and_network_of_real_size() -> None:
     o = options(actor__hidden_dim=256, critic__hidden_dim=256, critic__num_layers=2)
-    compare(o, updates=5, rows=256, mask=np.ones((1, 4), dtype=bool))
+    compare(o, updates=5, rows=256, mask=np.ones((1, 4), dtype=bool), each_alone=True)
 
 
 @pytest.mark.usefixtures("either_product")

@@ -25,7 +25,13 @@ def test_options_and_a_run_are_probed(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "acts soonest on" in said
 
     run = [*words, "experiment.num_train_steps=60", "experiment.init_steps=20", "experiment.num_eval_episodes=1"]
-    quiet = ["experiment.save_video=false", "logger.console=none", "logger.use_tb=false", "setup.device=cpu"]
+    quiet = [
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+        "logger.console=none",
+        "logger.use_tb=false",
+        "setup.device=cpu",
+    ]
     assert main(["train", *run, *quiet, f"setup.save_dir={tmp_path / 'run'}"]) == 0
     before = sorted(tmp_path.rglob("*"))
     assert main(["probe", str(tmp_path / "run"), "--seconds", "0.1"]) == 0

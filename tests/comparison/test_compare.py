@@ -28,6 +28,7 @@ SMALL = [
     "experiment.num_eval_episodes=2",
     "experiment.eval_slots_per_task=2",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "logger.use_tb=false",
     "logger.console=lines",
 ]

@@ -130,7 +130,14 @@ def test_the_seeds_command_trains_and_leaves_weights(tmp_path: Path) -> None:
     tiny = [
         *("--num_epochs", "3", "--epoch_frames", "20", "--pretrain_epochs", "1", "--opt_steps", "2"),
         *("--max_episode_frames", "20", "--eval_episodes", "1", "--hidden_shapes", "[16,16]", "--buffer_size", "1e4"),
-        *("--log_dir", str(tmp_path / "log"), "--no_cuda", "experiment.save_video=false", "setup.threads=1"),
+        *(
+            "--log_dir",
+            str(tmp_path / "log"),
+            "--no_cuda",
+            "experiment.save_video=false",
+            "experiment.save_report=false",
+            "setup.threads=1",
+        ),
     ]
     done = _review(*["3", "1", "0.5", "1e-4", "1", "1", "10"], *tiny)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,8 +10,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from medley.agents.sac_options import SACConfig
+from medley.config import load
 from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.errors import ConfigError
 from medley.training.run import config_name, default_path
@@ -56,6 +58,26 @@ def test_a_folder_adds_a_setup_an_agent_and_an_env(folder: Path) -> None:
     assert {"wide", "point"} <= set(choices("env", [folder]))
     assert "careful" not in choices("agent")
     assert read_choice("env", "wide", [folder])["num_tasks"] == 9
+
+
+@pytest.mark.parametrize("name", ["rce", "pcgrad_sac_ae", "dac"])
+def test_files_over_files_read_as_they_compose(name: str) -> None:
+    """Which takes a second where hardly anything has to be composed; what a setup adds is not part of a choice."""
+    read = read_choice("agent", name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load, "_plain", lambda *words: None)
+        composed = read_choice("agent", name)
+    assert OmegaConf.merge(composed, read) == composed
+    assert set(read) > {"name", "builder"}
+
+
+@pytest.mark.parametrize("name", ["env/point", "agent/sac", "agent/optimizers/metaworld"])
+def test_a_name_of_ours_is_refused(name: str, folder: Path) -> None:
+    path = folder / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("name: mine\n")
+    with pytest.raises(ConfigError, match=f"{name}.yaml: medley has .* already"):
+        load_config(["env=point"], [folder])
 
 
 def test_mistakes_in_a_folder_are_named(folder: Path) -> None:
@@ -115,6 +137,7 @@ def start():
 
 ASK = """
 import json, sys
+from medley.config import load
 from medley.config.load import choices, load_config
 from medley.training.build import build
 config = load_config(sys.argv[1:])

@@ -238,7 +238,12 @@ SMALL = [
     *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "agent.scheduler.period=10"),
     *("setup.threads=1", "setup.device=cpu", "replay_buffer.batch_size=24", "replay_buffer.capacity=500"),
     *("experiment.num_train_steps=300", "experiment.init_steps=100", "experiment.eval_freq=150"),
-    *("experiment.num_eval_episodes=1", "experiment.save_video=false", "logger.use_tb=false"),
+    *(
+        "experiment.num_eval_episodes=1",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+        "logger.use_tb=false",
+    ),
 ]
 
 

@@ -11,7 +11,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
-    *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "setup.device=cpu", "experiment.save_video=false"),
+    *(
+        "agent.actor.hidden_dim=16",
+        "agent.critic.hidden_dim=16",
+        "setup.device=cpu",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+    ),
     *("experiment.init_steps=50", "experiment.num_eval_episodes=2", "logger.use_tb=false", "logger.console=none"),
 ]
 

@@ -42,6 +42,7 @@ OPTIONS = [
     "experiment.num_eval_episodes=4",
     "experiment.eval_slots_per_task=2",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "logger.train_freq=70",
     "logger.use_tb=false",
     "logger.console=lines",

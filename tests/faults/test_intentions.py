@@ -13,7 +13,7 @@ SMALL = [
     *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "replay_buffer.batch_size=24"),
     *("replay_buffer.capacity=200", "experiment.num_train_steps=480", "experiment.init_steps=60"),
     *("experiment.eval_freq=240", "experiment.save_freq=120", "experiment.num_eval_episodes=1"),
-    *("experiment.save_video=false", "logger.use_tb=false", "logger.console=lines"),
+    *("experiment.save_video=false", "experiment.save_report=false", "logger.use_tb=false", "logger.console=lines"),
 ]
 RUNS = {
     "vpace": ["agent=vpace", "agent.scheduler.lists=[[1,0],[2,1,0]]", "agent.expert.decay=0.999"],

@@ -27,6 +27,7 @@ SMALL = [
     "experiment.save_freq=40",
     "experiment.num_eval_episodes=1",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "logger.use_tb=false",
     "logger.console=lines",
 ]

@@ -22,6 +22,7 @@ SMALL = [
     "experiment.save_freq=30",
     "experiment.num_eval_episodes=2",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "logger.use_tb=false",
     "logger.console=lines",
 ]
@@ -75,7 +76,7 @@ def test_no_opengl_no_videos_but_a_run(tmp_path: Path, monkeypatch: pytest.Monke
     from medley.envs import gl
 
     monkeypatch.setattr(gl, "_probe", lambda backend: None)
-    words = [w for w in SMALL if "save_video" not in w]
+    words = [w for w in SMALL if not w.startswith(("experiment.save_video", "experiment.save_report"))]
     words = ["train", "env=metaworld-mt1", "env.task=reach", "env.horizon=20", *words, "agent.trunk=shared"]
     code, text = harness.run([*words, "experiment.num_train_steps=40", f"setup.save_dir={tmp_path / 'run'}"], tmp_path)
     assert code == 0, text

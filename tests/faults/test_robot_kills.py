@@ -16,7 +16,12 @@ OPTIONS = [
     *("env=panda-reach-multitask", "agent=vpace", "experiment.update_when=between_episodes", "experiment.save_freq=1"),
     *("agent.actor.hidden_dim=16", "agent.critic.hidden_dim=16", "replay_buffer.batch_size=32"),
     *("replay_buffer.capacity=20000", "experiment.init_steps=100", "experiment.eval_freq=0"),
-    *("experiment.num_eval_episodes=1", "experiment.eval_at_start=false", "experiment.save_video=false"),
+    *(
+        "experiment.num_eval_episodes=1",
+        "experiment.eval_at_start=false",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+    ),
     *("setup.threads=1", "setup.device=cpu", "logger.use_tb=false", "logger.console=lines", "logger.per_episode=true"),
 ]
 

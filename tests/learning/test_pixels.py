@@ -23,6 +23,7 @@ WORLD = [
     "experiment.eval_freq=0",
     "experiment.save_freq=0",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "setup.threads=1",
     "setup.device=cpu",
     "logger.use_tb=false",

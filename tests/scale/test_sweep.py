@@ -25,7 +25,7 @@ TINY = [
     *("env=point", "agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "replay_buffer.batch_size=18"),
     *("replay_buffer.capacity=400", "experiment.num_train_steps=200", "experiment.init_steps=20", "setup.threads=1"),
     *("experiment.eval_freq=100", "experiment.save_freq=40", "experiment.num_eval_episodes=1", "setup.device=cpu"),
-    *("experiment.save_video=false", "logger.use_tb=false"),
+    *("experiment.save_video=false", "experiment.save_report=false", "logger.use_tb=false"),
 ]
 NAMED = [*TINY, "setup.id=tiny"]
 
@@ -73,7 +73,7 @@ def test_times_are_minutes() -> None:
 
 
 def test_launched_runs_are_those_of_medley_train(here: Path, capsys: Any) -> None:
-    assert main(["launch", "jobs=2", "seeds=2", *NAMED]) == 0
+    assert main(["launch", "jobs=2", "seeds=2", *NAMED, "experiment.save_report=true"]) == 0
     assert "2 finished" in capsys.readouterr().out
     runs = here / "runs" / "point" / "tiny"
     for seed in (1, 2):

@@ -28,7 +28,12 @@ from tests.faults import harness
 SMALL = [
     *("agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "setup.device=cpu", "setup.threads=1", "env.horizon=12"),
     *("experiment.num_train_steps=72", "experiment.init_steps=20", "experiment.eval_freq=36", "logger.console=none"),
-    *("experiment.num_eval_episodes=2", "experiment.save_video=false", "experiment.save_freq=12"),
+    *(
+        "experiment.num_eval_episodes=2",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+        "experiment.save_freq=12",
+    ),
     *("replay_buffer.batch_size=12", "logger.use_tb=false", "experiment.eval_at_start=false"),
 ]
 AUX = [*SMALL, "env=point-aux", "agent=sacx", "agent.scheduler.period=5"]

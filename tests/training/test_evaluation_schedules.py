@@ -29,7 +29,12 @@ from medley.training.run import Run
 SMALL = [
     *("agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "setup.device=cpu", "setup.threads=1", "env.horizon=12"),
     *("experiment.num_train_steps=60", "experiment.init_steps=20", "experiment.eval_freq=0", "logger.console=none"),
-    *("experiment.num_eval_episodes=4", "experiment.eval_slots_per_task=3", "experiment.save_video=false"),
+    *(
+        "experiment.num_eval_episodes=4",
+        "experiment.eval_slots_per_task=3",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+    ),
     *("replay_buffer.batch_size=12", "logger.use_tb=false", "experiment.eval_at_start=false"),
 ]
 EPISODES, HORIZON = 5, 12

@@ -44,6 +44,7 @@ SMALL = [
     "experiment.save_freq=50",
     "experiment.num_eval_episodes=2",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "setup.threads=1",
     "setup.device=cpu",
     "logger.console=none",

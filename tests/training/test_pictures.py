@@ -31,7 +31,12 @@ from medley.training.tracing import trace
 SMALL = [
     *("env=point", "env.num_tasks=2", "env.slots_per_task=2", "env.image_size=16", "env.horizon=9"),
     *("agent=state_sac", "agent.builder=onlooker", "agent.n_step=3", "setup.device=cpu", "logger.console=none"),
-    *("replay_buffer.capacity=80", "replay_buffer.batch_size=8", "experiment.save_video=false"),
+    *(
+        "replay_buffer.capacity=80",
+        "replay_buffer.batch_size=8",
+        "experiment.save_video=false",
+        "experiment.save_report=false",
+    ),
     *("experiment.init_steps=10", "experiment.num_train_steps=80", "experiment.num_eval_episodes=1"),
     *("experiment.eval_freq=40", "experiment.save_freq=0", "logger.use_tb=false"),
 ]

@@ -28,6 +28,7 @@ SMALL = [
     "logger.console=none",
     "logger.use_tb=false",
     "experiment.save_video=false",
+    "experiment.save_report=false",
 ]
 
 

@@ -22,6 +22,7 @@ SMALL = [
     "experiment.eval_freq=24",
     "experiment.num_eval_episodes=2",
     "experiment.save_video=false",
+    "experiment.save_report=false",
     "logger.console=none",
 ]
 
