@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# How many processes the tests have.
-AT_ONCE ?= 2
+# How many processes the tests have: one more than two cores, for tests wait a lot.
+AT_ONCE ?= 3
 SIDE_BY_SIDE := -n $(AT_ONCE) --dist loadgroup --no-loadscope-reorder
 # The tested version. Another one, or the CPU build's file: make install TORCH=...
 TORCH ?= torch==2.13.0

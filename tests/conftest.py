@@ -61,8 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(TellsFailures(terminal))
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own, which would otherwise come before
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Side by side (`-n 2`), a file stays in one process, and so do all that start a cluster: they take long, so they
+    """Side by side (`-n 3`), a file stays in one process, and so do all that start a cluster: they take long, so they
     come first, and they take ports and cores, so they wait for each other."""
     if not config.pluginmanager.hasplugin("xdist"):
         return

@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from medley.agents.api import agent_kind
@@ -225,7 +225,7 @@ _SCHEMAS: dict[tuple[type, type], type[Config]] = {}
 _STRUCTURED: dict[type[Config], Any] = {}
 
 
-def _container(tree: DictConfig) -> dict[str, Any]:
+def _container(tree: DictConfig | ListConfig) -> dict[str, Any]:
     raw = OmegaConf.to_container(tree, resolve=False)
     assert isinstance(raw, dict)
     return {str(key): value for key, value in raw.items()}

@@ -36,7 +36,8 @@ experiment.num_train_steps=2000000 \
 setup.seed=1 \
 replay_buffer.batch_size=1280"""
 TINY = """experiment.num_train_steps=40 experiment.init_steps=20 experiment.num_eval_episodes=1
-experiment.eval_at_start=false experiment.eval_freq=0 env.horizon=20 experiment.save_video=false
+experiment.eval_at_start=false experiment.eval_freq=0 env.horizon=20
+experiment.save_video=false experiment.save_report=false
 replay_buffer.capacity=1000 agent.actor.hidden_dim=32 agent.critic.hidden_dim=32 setup.threads=1 logger.train_freq=20"""
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.metaworld.names import benchmark_tasks
-from tests.compat.commands import COMPAT, ROOT, printed_words, start
+from tests.compat.commands import COMPAT, printed_words, start
 
 FOLDER = COMPAT / "must"
 SCRIPTS = FOLDER / "t3s_scripts" / "must" / "mt10"
@@ -144,4 +145,4 @@ def test_the_seeds_command_trains_and_leaves_weights(tmp_path: Path) -> None:
     (run,) = (tmp_path / "log").glob("*/mt10/3")
     assert json.loads((run / "run.json").read_text())["status"] == "finished"
     assert list(run.glob("checkpoints/*/agent.safetensors"))
-    assert start([sys.executable, "-m", "medley", "report", str(run)], ROOT).returncode == 0
+    assert main(["report", str(run)]) == 0

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.metaworld.names import benchmark_tasks
 from medley.envs.registry import env_kind
-from tests.compat.commands import COMPAT, ROOT, bare_python, printed_words, start
+from tests.compat.commands import COMPAT, bare_python, printed_words, start, start_forked
 
 FOLDER = COMPAT / "torchrl"
 # As the seed's table has them, and what these tasks are called today.
@@ -37,7 +38,7 @@ TINY = [
 
 
 def _starter(*words: str, name: str = "st_sac.py", folder: Path = FOLDER) -> subprocess.CompletedProcess[str]:
-    return start([sys.executable, str(FOLDER / "starter" / name), *words], folder)
+    return start_forked(FOLDER / "starter" / name, words, folder)
 
 
 def _words(*words: str, name: str = "st_sac.py") -> dict[str, str]:
@@ -50,7 +51,7 @@ def _file(path: Path, **sections: object) -> str:
     return str(path)
 
 
-def test_the_seeds_command_trains_where_it_says(tmp_path: Path) -> None:
+def test_the_seeds_command_trains_where_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["python", "starter/st_sac.py", "--id", "MT10_Individual_Tasks", "--task_id", "4", "--seed", "1"]
     more = [*TINY, "--log_dir", str(tmp_path / "log"), "--no_cuda", "experiment.save_video=false", "setup.threads=1"]
     done = start([sys.executable, *command[1:], *more], FOLDER)
@@ -63,14 +64,11 @@ def test_the_seeds_command_trains_where_it_says(tmp_path: Path) -> None:
     assert (run / "report.html").is_file()
 
     # What it printed does the same; the folder is a run folder like any other.
-    again = start([sys.executable, "-m", "medley", "train", *printed_words(done)], FOLDER)
-    assert again.returncode == 2
-    assert "is finished" in again.stderr
-    on = start([sys.executable, "-m", "medley", "resume", str(run), "experiment.num_train_steps=120"], ROOT)
-    assert on.returncode == 0, on.stderr
+    assert main(["train", *printed_words(done)]) == 2
+    assert "is finished" in capsys.readouterr().err
+    assert main(["resume", str(run), "experiment.num_train_steps=120"]) == 0
     assert json.loads((run / "run.json").read_text())["step"] == 120
-    page = start([sys.executable, "-m", "medley", "report", str(run.parent)], ROOT)
-    assert page.returncode == 0, page.stderr
+    assert main(["report", str(run.parent)]) == 0
 
 
 def test_every_id_is_the_seeds_task() -> None:

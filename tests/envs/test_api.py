@@ -44,7 +44,8 @@ if importlib.util.find_spec("gym_hil") is not None:
 Make = Callable[..., MultiTaskEnv]
 
 
-@pytest.fixture(params=CONFIGS)
+# Families are dm_control's tasks with workers; what is their own is tested in dmc/.
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long) if name == "family" else name for name in CONFIGS])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     if request.param == "pixels" and find_gl() is None:
         pytest.skip(how_to_draw())

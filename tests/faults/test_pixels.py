@@ -71,6 +71,6 @@ def assert_survives(folder: Path, words: list[str], kill_at: int, stop_at: int) 
     harness.assert_same_run(folder / "a", broken, harness.replay_samples)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param("sac_ae on dm_control", marks=pytest.mark.long), "drqv2 on point"])
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, name: str) -> None:
     assert_survives(tmp_path, ["train", *RUNS[name], *SMALL], kill_at=40, stop_at=80)

@@ -48,7 +48,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize(("tasks", "seeds"), [(1, 1), (10, 3), (50, 2)])
+@pytest.mark.parametrize(("tasks", "seeds"), [(1, 1), (10, 3), pytest.param(50, 2, marks=pytest.mark.long)])
 def test_pictures_and_their_numbers(make_run, tmp_path: Path, tasks: int, seeds: int) -> None:
     names = [f"task-{index}" for index in range(tasks)]
     path = [make_run(seed=seed, tasks=names) for seed in range(seeds)].pop()
