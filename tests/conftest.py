@@ -55,10 +55,10 @@ class TellsFailures:
             self.terminal.flush()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
+def pytest_sessionstart(session: pytest.Session) -> None:  # before, there is no terminal to tell them to
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if isinstance(terminal, TerminalReporter):
-        config.pluginmanager.register(TellsFailures(terminal))
+        session.config.pluginmanager.register(TellsFailures(terminal))
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own, which would otherwise come before
@@ -68,7 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
-        item.add_marker(pytest.mark.xdist_group("cluster" if _starts_cluster(item) else str(item.path)))
+        group = "cluster" if _starts_cluster(item) else str(item.path.relative_to(config.rootpath))
+        item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: not _starts_cluster(item))
 
 

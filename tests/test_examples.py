@@ -49,7 +49,9 @@ def test_simulator(tmp_path: Path) -> None:
         assert (tmp_path / "simulator.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(("env_id", "steps"), [("medley/MT10", 130), ("Meta-World/MT10", 105)])
+@pytest.mark.parametrize(
+    ("env_id", "steps"), [("medley/MT10", 130), pytest.param("Meta-World/MT10", 105, marks=pytest.mark.long)]
+)
 def test_sac_in_one_file(env_id: str, steps: int, tmp_path: Path) -> None:
     """The very same code on our simulator and on the package's envs, past the steps before it learns."""
     example = str(ROOT / "examples/sac_in_one_file.py")

@@ -110,11 +110,8 @@ def blind_to_the_task(self: SAC) -> None:
 MUTANTS = [flip_actor_sign, flip_critic_sign, never_update_target, alpha_stuck, blind_to_the_task]
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [m if m is flip_actor_sign else pytest.param(m, marks=pytest.mark.long) for m in MUTANTS],
-    ids=lambda m: m.__name__,
-)
+@pytest.mark.long
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.__name__)
 def test_a_broken_update_does_not_solve_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: Callable[[SAC], None]
 ) -> None:

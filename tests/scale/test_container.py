@@ -98,6 +98,7 @@ def test_the_image_builds_and_trains(tmp_path: Path) -> None:
     assert is_finished(tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_launched_run_uses_the_container_s_own_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stand-in for `apptainer exec --nv medley.sif`, whose python3 is known to it alone."""
     monkeypatch.chdir(tmp_path)

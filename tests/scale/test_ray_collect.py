@@ -117,6 +117,7 @@ def test_a_killed_learner(ray: Any, tmp_path: Path) -> None:
     assert_same_run(tmp_path / "run", tmp_path / "calm")
 
 
+@pytest.mark.long
 def test_a_worker_that_always_dies(ray: Any, tmp_path: Path, capsys: Any) -> None:
     stop = threading.Event()
 

@@ -123,6 +123,7 @@ def wait_for(path: Path, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_killed_launcher_loses_nothing(here: Path) -> None:
     """Its run goes on; the same command waits for it and does the rest."""
     words = [*NAMED, "experiment.num_train_steps=1200", "seeds=2"]

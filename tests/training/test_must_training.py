@@ -204,7 +204,10 @@ def rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("words", [[], ["experiment.overlap=true"]], ids=["sync", "overlap"])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param([], id="sync", marks=pytest.mark.long), pytest.param(["experiment.overlap=true"], id="overlap")],
+)
 def test_a_run_stopped_within_a_refresh_goes_on_bit_for_bit(tmp_path: Path, words: list[str]) -> None:
     """Stopped right after the checkpoint of step 150: thirty updates of a refresh are under way there."""
     whole = train(tmp_path / "whole", *words)
