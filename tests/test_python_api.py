@@ -26,6 +26,7 @@ def test_train_returns_a_result(result: medley.Result) -> None:
     assert result.curve[-1][0] == 120
     assert "success" in repr(result)
     assert "<table>" in result._repr_html_()
+    assert not (result.path / "report.html").exists(), "experiment.save_report=false is among the options"
 
 
 def test_load_and_act(result: medley.Result) -> None:
