@@ -146,6 +146,8 @@ def check(options: SACConfig, tasks: int) -> None:
         ("actor_update_freq", options.actor_update_freq),
         ("critic_target_update_freq", options.critic_target_update_freq),
         ("embedding_dim", options.embedding_dim),
+        ("cagrad.steps", options.cagrad.steps),
+        ("nash.steps", options.nash.steps),
         ("actor.num_layers", options.actor.num_layers),
         ("actor.hidden_dim", options.actor.hidden_dim),
         ("critic.num_layers", options.critic.num_layers),
@@ -156,9 +158,20 @@ def check(options: SACConfig, tasks: int) -> None:
     ):
         if number < 1:
             raise ConfigError(f"agent.{key}={number} must be at least 1.")
+    for key, rate in (
+        ("cagrad.lr", options.cagrad.lr),
+        ("cagrad.momentum", options.cagrad.momentum),
+        ("gradnorm.lr", options.gradnorm.lr),
+        ("famo.lr", options.famo.lr),
+        ("famo.decay", options.famo.decay),
+    ):
+        if rate is not None and rate < 0:
+            raise ConfigError(f"agent.{key}={rate} must be at least 0.")
     for key, optimizer in vars(options.optimizers).items():
         if not 0 <= optimizer.lr < math.inf:
             raise ConfigError(f"agent.optimizers.{key}.lr={optimizer.lr} must be a number of at least 0.")
+        if not (0 <= optimizer.beta1 < 1 and 0 <= optimizer.beta2 < 1 and optimizer.eps > 0):
+            raise ConfigError(f"agent.optimizers.{key}: beta1 and beta2 must lie in [0, 1), eps above 0.")
         if not 0 <= optimizer.weight_decay < math.inf or (optimizer.lr_end is not None and optimizer.lr_end < 0):
             raise ConfigError(f"agent.optimizers.{key}: weight_decay and lr_end must not be negative.")
     if options.grad_clip is not None and not options.grad_clip > 0:

@@ -56,6 +56,7 @@ class TrajectoryStore:
         for task, slot in zip(*np.nonzero(step.ended & took), strict=True):
             self._keep(task, slot, step.success is not None and bool(step.success[task, slot]))
             now[task, slot] = 0
+        now[step.ended & ~took] = 0  # the last step was dropped, so that nobody knows how the episode ended
 
     def _keep(self, task: int, slot: int, success: bool) -> None:
         if success and not self.succeeded[task]:

@@ -64,8 +64,7 @@ def bench(seconds: float, as_json: bool, options: Sequence[str]) -> dict[str, An
 
 class _Side:
     def __init__(self, parts: Parts, steps: int, closing: ExitStack) -> None:
-        closing.callback(parts.collector.close)
-        closing.callback(parts.evaluator.close)
+        closing.callback(parts.close)
         self.parts, self.steps, self.taken = parts, steps, 10**9  # long after random actions
 
     def chunk(self) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.reporting.differences import Difference, protocol_differences
 from medley.training.run import Run, changed_options, default_path, flatten
-from medley.training.start import check_unfinished
+from medley.training.start import check_source, check_unfinished
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ def _check_folders(labels: Sequence[str], folders: Sequence[Path]) -> None:
 def standing_of(config: Config, run: Run) -> str:
     """new | unfinished | finished; refuses a folder that holds another run."""
     if not run.exists():
+        check_source(config)
         return "new"
     saved = run.config()
     is_longest = saved.experiment.num_train_steps >= config.experiment.num_train_steps

@@ -9,6 +9,7 @@ from medley.scale import local
 from medley.scale.folder import is_finished, noted
 from medley.scale.launch import prepare
 from medley.scale.sweep import Job, Request
+from medley.training.run import Run
 from medley.training.start import move_aside
 
 
@@ -18,9 +19,7 @@ def side_by_side(
     """Whether it was stopped. What goes wrong is kept in `failures`: the other runs are not to be lost."""
     folders = {number: plan.runs[number].path.resolve() for number in numbers}
     if fresh:
-        for folder in folders.values():
-            if folder.exists():
-                say(f"The earlier run is kept as {move_aside(folder)}.")
+        move_aside([Run(folder) for folder in folders.values() if folder.exists()], say)
     request = Request(jobs=plan.jobs, retries=0)
     prepare(
         request,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
-from pathlib import Path
+import re
 
 from medley.agents.api import agent_kind
 from medley.agents.intentions.batch import expert_rows
@@ -24,6 +25,7 @@ EVAL_SLOTS = 500  # measured: 2.1 GB of simulators for Meta-World, 4 MB each
 
 def fill_and_check(config: Config) -> None:
     """Afterwards no option that the run depends on is null."""
+    _check_finite(dataclasses.asdict(config))
     tasks = env_kind(config.env.builder).tasks(config.env)
     if config.env.num_envs is not None and config.env.num_envs != len(tasks):
         raise ConfigError(f"env.num_envs={config.env.num_envs}, but {config.env.name} has {len(tasks)} tasks.")
@@ -36,8 +38,6 @@ def fill_and_check(config: Config) -> None:
     _fill_experiment(config, len(tasks))
     _check_words(config)
     check_update_when(config, len(tasks))
-    if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
-        raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
 
 
 def _intentions(config: Config) -> list[str]:
@@ -141,6 +141,18 @@ def _whole_updates(config: Config, steps: int) -> int:
     return round(updates)
 
 
+def _check_finite(value: object, key: str = "") -> None:
+    """NaN passes every other check: it is never smaller than anything."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            _check_finite(below, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            _check_finite(one, key)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key}={value} must be a finite number.")
+
+
 def _check_numbers(config: Config) -> None:
     e = config.experiment
     for key, value, least in (
@@ -180,8 +192,11 @@ def _check_numbers(config: Config) -> None:
             raise ConfigError(f"{key}={value} must be at least {least}.")
     if len(e.video.size) != 2 or min(e.video.size) < 16:
         raise ConfigError(f"experiment.video.size={e.video.size} must be a width and a height of at least 16 pixels.")
-    if e.max_minutes is not None and e.max_minutes <= 0:
-        raise ConfigError(f"experiment.max_minutes={e.max_minutes} must be positive.")
+    for key, minutes in (("max_minutes", e.max_minutes), ("save_minutes", e.save_minutes)):
+        if minutes is not None and minutes <= 0:
+            raise ConfigError(f"experiment.{key}={minutes} must be positive.")
+    if config.setup.seed >= 2**63:
+        raise ConfigError(f"setup.seed={config.setup.seed} must be below 2**63.")
     if e.save.model.retain_last_n == 0 or e.save.model.retain_last_n < -1:
         raise ConfigError("experiment.save.model.retain_last_n must be at least 1, or -1 to keep all.")
     if not 0 <= config.agent.discount <= 1:
@@ -217,5 +232,5 @@ def _check_words(config: Config) -> None:
     if config.logger.use_wandb and importlib.util.find_spec("wandb") is None:
         raise ConfigError("logger.use_wandb=true needs Weights & Biases: pip install 'medley[wandb]'.")
     device = config.setup.device
-    if device != "auto" and device.split(":")[0] not in ("cpu", "cuda"):
+    if device != "auto" and not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         raise ConfigError(f"setup.device={device!r} does not exist.{closest(device, ['auto', 'cpu', 'cuda'])}")

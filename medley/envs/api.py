@@ -19,6 +19,10 @@ from gymnasium.vector.utils import batch_space
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
+# Counts by task: episodes cut off by broken physics, worker processes started anew, and episodes cut off because such a
+# process could not be brought to where the old one was. They say what this object has seen, not what state it is in.
+FAULTS = ("instabilities", "restarts", "lost_episodes")
+
 
 def stream_seed(seed: int, evaluation: bool) -> int:
     """The seed of an env's random streams: evaluation has one of its own, so that how often a run evaluates
@@ -109,8 +113,6 @@ class MultiTaskEnv(VectorEnv[Any, Any, Any]):
         self.waiting = np.zeros(self.num_envs, dtype=np.bool_)  # ended, to be reset by the next call (NEXT_STEP)
         self._every_slot = np.arange(self.num_envs)
         self._first_of_whole, self._slots_of_whole = 0, slots_per_task
-        # Counts by task: episodes cut off by broken physics, worker processes started anew, and episodes cut off
-        # because such a process could not be brought to where the old one was.
         self.instabilities, self.restarts, self.lost_episodes = np.zeros((3, len(self.tasks)), dtype=np.int64)
 
     # ---- what a subclass provides

@@ -30,6 +30,8 @@ class ObsNorm:
 
     def observe(self, obs: npt.NDArray[Any]) -> None:
         rows = torch.from_numpy(obs.reshape(-1, obs.shape[-1]))
+        if not len(rows):  # a step that nobody took
+            return
         if self.count.is_cuda:
             rows = rows.pin_memory()
         rows = rows.to(self.count.device, non_blocking=True).double()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -48,8 +49,9 @@ class JsonLines:
         return {kind: f.tell() for kind, f in self.files.items()}
 
     def close(self) -> None:
-        for f in self.files.values():
-            f.close()
+        with contextlib.ExitStack() as all_of_them:
+            for f in self.files.values():
+                all_of_them.callback(f.close)
 
 
 class TensorBoard:
@@ -114,5 +116,6 @@ class Logger:
         self.files.write("episodes", row)
 
     def close(self) -> None:
-        for sink in self.sinks:
-            sink.close()
+        with contextlib.ExitStack() as all_of_them:
+            for sink in self.sinks:
+                all_of_them.callback(sink.close)

@@ -19,6 +19,10 @@ def check_update_when(config: Config, tasks: int) -> None:
         raise ConfigError(
             f"experiment.update_when={e.update_when!r} does not exist.{closest(e.update_when, UPDATE_WHEN)}"
         )
+    arm = getattr(config.env, "arm", "simulated")
+    if arm != "simulated" and config.agent.n_step != 1:
+        # A step that an arm dropped is not in replay: its neighbours belong to two episodes, and would be summed.
+        raise ConfigError(f"env.arm={arm} needs agent.n_step=1, not {config.agent.n_step}.")
     if e.update_when == "at_step":
         return
     if e.overlap is None:
@@ -28,7 +32,7 @@ def check_update_when(config: Config, tasks: int) -> None:
         ("env.slots_per_task", config.env.slots_per_task, 1),
         ("experiment.collect_steps", e.collect_steps, 1),
         ("experiment.seeds_together", e.seeds_together, 1),
-        ("agent.n_step", config.agent.n_step, 1),  # a step that was dropped would be summed over
+        ("agent.n_step", config.agent.n_step, 1),
         ("experiment.overlap", e.overlap, False),
         ("agent.burst", config.agent.burst, False),
         ("experiment.scheduler.kind", config.experiment.scheduler.kind, "uniform"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from medley.errors import DamagedError
 from medley.files import read_json, write_json
 from medley.scale.resources import Resources
 from medley.scale.sweep import Job
@@ -43,7 +44,10 @@ def note(folder: Path, **changes: Any) -> None:
 
 def noted(folder: Path) -> dict[str, Any]:
     path = folder / "launch.json"
-    return dict(read_json(path)) if path.is_file() else {}
+    try:
+        return dict(read_json(path)) if path.is_file() else {}
+    except (DamagedError, TypeError, ValueError):  # not worth a run: whether that is finished, it says itself
+        return {}
 
 
 def is_finished(folder: Path) -> bool:

@@ -64,7 +64,8 @@ def summary(ends: dict[str, str], say: Say) -> int:
     for folder, end in ends.items():
         if end == "failed":
             told = noted(Path(folder))
-            say(f"{folder}: failed {told.get('failures')} times, the last time: {told.get('error')}")
+            times = f"failed {told['failures']} times, the last time" if told.get("failures") else "failed"
+            say(f"{folder}: {times}: {told.get('error')}")
     counts = {end: list(ends.values()).count(end) for end in ("finished", "failed", "stopped")}
     say(", ".join(f"{count} {end}" for end, count in counts.items() if count) or "Nothing to do.")
     if counts["stopped"]:

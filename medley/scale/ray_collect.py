@@ -83,6 +83,7 @@ class RayCollector:
         self._lost = [0] * c.workers  # since a worker last answered
         self._faults: list[dict[str, Any]] = [{} for _ in range(c.workers)]
         self._before: list[dict[str, Any]] = []  # the same of workers that are no more
+        self.broken_off: Step | None = None  # simulators can be put back
         self._restarts = 0
         self._say: Callable[[str], None] = print
         self._taken: list[int] = []  # stamps of chunks since the last training line
@@ -265,7 +266,6 @@ def _for_workers(config: Config) -> dict[str, Any]:
         words["env"]["threads"] = 1
     if words["env"].get("workers", 0) is None:
         words["env"]["workers"] = 0
-    words["experiment"]["init_from"] = None
     if vectors := words["agent"].get("task_vectors"):
         words["agent"]["task_vectors"] = str(Path(vectors).resolve())
     return words

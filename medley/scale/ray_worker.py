@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from medley.envs.api import MultiTaskEnv
+from medley.envs.api import FAULTS, MultiTaskEnv
 from medley.errors import MedleyError
 from medley.scale.wire import Packed, pack
 from medley.training.collector import Collector
@@ -79,7 +79,7 @@ class Worker:
         from_bytes(policy, self._weights)
         chunk, episodes = self._collector.collect(self._act, steps, explore, step, tasks)
         env = self._collector.env
-        counts = {name: getattr(env, name) for name in ("instabilities", "restarts", "lost_episodes")}
+        counts = {name: getattr(env, name) for name in FAULTS}
         packed = pack(chunk, episodes, env.frame_channels)
         return packed, self._collector.state(), {**counts, "seconds": time.monotonic() - began}
 

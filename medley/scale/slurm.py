@@ -7,6 +7,7 @@ requeues it. Whoever is preempted hears SIGTERM, saves itself and asks to be req
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -99,15 +100,22 @@ def _parameters(request: Request) -> dict[str, Any]:
     return {key: value for key, value in asked.items() if value is not None}
 
 
+# As sbatch reads it: after days come hours; without them, two numbers are minutes and seconds.
+_TIME = re.compile(
+    r"(?P<days>\d+)-(?P<hours>\d+)(:(?P<minutes>\d+)(:(?P<seconds>\d+))?)?"
+    r"|((?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+)|(?P<plain>\d+)"
+)
+
+
 def minutes(text: str) -> int:
-    """`24:00:00`, `1-12:00:00` or plain minutes."""
-    before, _, rest = text.rpartition("-")
-    try:
-        days, *parts = (int(part) for part in (before or "0", *rest.split(":")))
-    except ValueError:
-        raise ConfigError(f"resources.time={text}: that should be like 24:00:00, 1-12:00:00 or minutes.") from None
-    hours, whole, seconds = (0, *parts, 0) if len(parts) == 1 else (*parts, 0)[:3]
-    return 1440 * days + 60 * hours + whole + (seconds > 0)
+    """`24:00:00`, `1-12:00:00`, `90:00` (minutes and seconds) or plain minutes."""
+    found = _TIME.fullmatch(text)
+    part = {key: int(value or 0) for key, value in found.groupdict().items()} if found else {}
+    hours = 24 * part.get("days", 0) + part.get("hours", 0) + part.get("h", 0)
+    whole = 60 * hours + part.get("minutes", 0) + part.get("m", 0) + part.get("plain", 0)
+    if (total := whole + -(-(part.get("seconds", 0) + part.get("s", 0)) // 60)) < 1:
+        raise ConfigError(f"resources.time={text}: that should be like 24:00:00, 1-12:00:00 or minutes.")
+    return total
 
 
 def state(job: str) -> str:

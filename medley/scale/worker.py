@@ -63,6 +63,15 @@ class Worker:
                 child.wait(None if until is None else max(0.0, until - time.monotonic()))
 
     def _see_to(self, folder: Path, ends: dict[str, str]) -> None:
+        try:
+            self._carry_out(folder, ends)
+        except Exception as e:  # a full disk, say: this is the end of a thread, and nobody else would hear of it
+            ends[str(folder)] = "failed"
+            print(f"{folder}: {e}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                note(folder, error=str(e))
+
+    def _carry_out(self, folder: Path, ends: dict[str, str]) -> None:
         while Run(folder).is_busy() and not self._stopping:  # a launcher was killed, and its runs went on
             time.sleep(LOOK)
         while True:
@@ -97,9 +106,14 @@ class Worker:
                 preexec_fn=_deaf,
             )
         self._children[folder] = child
-        note(folder, engine=self.engine, pid=child.pid, host=os.uname().nodename)
-        if self.engine == "local":
-            note(folder, id=child.pid)
+        try:
+            note(folder, engine=self.engine, pid=child.pid, host=os.uname().nodename)
+            if self.engine == "local":
+                note(folder, id=child.pid)
+        except OSError:  # it is not to go on with nobody looking after it
+            child.terminate()
+            child.wait()
+            raise
         if self._stopping:
             child.terminate()
         return child.wait()

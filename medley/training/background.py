@@ -29,6 +29,11 @@ class BackgroundEvaluation:
     def done(self) -> bool:
         return self._result.done()
 
+    def ends_within(self, seconds: float) -> bool:
+        """Waits for it as long as that."""
+        self._thread.join(seconds)
+        return self.done()
+
     def result(self) -> list[EpisodeScore]:
         """Waits for the last episode."""
         return self._result.result()

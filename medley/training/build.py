@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,11 @@ class Parts:
     overlap: bool
     eval_in_background: bool
 
+    def close(self) -> None:
+        with ExitStack() as both:
+            both.callback(self.evaluator.close)
+            both.callback(self.collector.close)
+
 
 def build(config: Config) -> Parts:
     return build_together([config])[0]
@@ -50,17 +56,21 @@ def build(config: Config) -> Parts:
 def build_together(configs: Sequence[Config]) -> list[Parts]:
     """The parts of several runs that differ in their seeds alone; their updates are done at once where that pays."""
     device = prepare_device(configs[0])
-    worlds = [_build_world(config, device) for config in configs]
-    updates = build_updates(configs[0], [seed for _, seed in worlds])
-    return [_build_rest(c, *world, how) for c, world, how in zip(configs, worlds, updates, strict=True)]
+    with ExitStack() as if_it_fails:
+        worlds = [_build_world(config, device, if_it_fails) for config in configs]
+        updates = build_updates(configs[0], [seed for _, seed in worlds])
+        parts = [_build_rest(c, *w, how, if_it_fails) for c, w, how in zip(configs, worlds, updates, strict=True)]
+        if_it_fails.pop_all()
+    return parts
 
 
-def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Seed]:
+def _build_world(config: Config, device: torch.device, if_it_fails: ExitStack) -> tuple[MultiTaskEnv, Seed]:
     """What is acted on, and what learns from it."""
     assert config.replay_buffer.batch_size is not None
     away = config.collect.on != "local"
     slots = 1 if away else config.env.slots_per_task
     env = training_env(config, slots)
+    if_it_fails.callback(env.close)
     if away:
         env.speak_for(config.env.slots_per_task)
     kind = agent_kind(config.agent.builder)
@@ -74,13 +84,14 @@ def _build_world(config: Config, device: torch.device) -> tuple[MultiTaskEnv, Se
     return env, Seed(agent, replay, rewards, config.replay_buffer.batch_size // len(env.tasks))
 
 
-def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates) -> Parts:
+def _build_rest(config: Config, env: MultiTaskEnv, seed: Seed, updates: Updates, if_it_fails: ExitStack) -> Parts:
     agent, device, e = seed.agent, seed.replay.device, config.experiment
     assert e.collect_steps is not None
     on_gpu = device.type == "cuda"
     overlap = on_gpu if e.overlap is None else e.overlap
     in_background = on_gpu if e.eval_in_background is None else e.eval_in_background
     evaluator = build_evaluator(config)
+    if_it_fails.callback(evaluator.close)
 
     def copy(rows: int, steps: int, unseen: bool = False) -> Acting:
         return copy_policy(config, agent, spaces_of(env, agent.has_intentions), rows, steps, device, unseen)

@@ -64,7 +64,7 @@ class Checkpoints:
     def save(self, step: int, snapshot: Snapshot, replay: ReplayBase | None) -> Path:
         """Written beside, synced, then renamed: whoever looks sees a whole checkpoint or none."""
         self.settle()
-        final, draft = self.folder / str(step), self.folder / f".{step}.tmp"
+        final, draft, aside = (self.folder / name for name in (str(step), f".{step}.tmp", f".{step}.old"))
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         try:
@@ -80,11 +80,13 @@ class Checkpoints:
             write_draft(draft / "manifest.json", digests)
             seal(self._threads, [], [draft / "manifest.json", draft])
             if final.exists():  # a save at the same step, after an interrupted evaluation
-                shutil.rmtree(final)
+                final.rename(aside)
             draft.rename(final)
             sync(self.folder)
+            shutil.rmtree(aside, ignore_errors=True)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
+            self.recover()
             self._delete_unlisted()  # a full disk gets back what this attempt had written
             raise
         self._manifest = manifest
@@ -93,6 +95,15 @@ class Checkpoints:
         self._keep_long_term(step)
         self._tidying = self._threads.submit(self._delete_old)  # nobody has to wait for that
         return final
+
+    def recover(self) -> None:
+        """What was put aside for a newer save of the same step is the checkpoint again if that save was cut off."""
+        for aside in self.folder.glob(".*.old"):
+            final = self.folder / aside.name[1:].removesuffix(".old")
+            if final.exists():
+                shutil.rmtree(aside, ignore_errors=True)
+            else:
+                aside.rename(final)
 
     def settle(self) -> None:
         """Once what the last save made superfluous is gone."""
@@ -148,9 +159,17 @@ class Checkpoints:
             return
         kept = [int(p.name.removeprefix("long_term_")) for p in self.folder.glob("long_term_*")]
         if step // self.long_term_freq not in {s // self.long_term_freq for s in kept}:
-            place = self.folder / f"long_term_{step}"
-            place.mkdir()
-            os.link(self.folder / str(step) / "agent.safetensors", place / "agent.safetensors")
+            place, draft = self.folder / f"long_term_{step}", self.folder / f".long_term_{step}.tmp"
+            agent = self.folder / str(step) / "agent.safetensors"
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir()
+            try:
+                os.link(agent, draft / agent.name)
+            except OSError:  # not every disk can
+                shutil.copyfile(agent, draft / agent.name)
+            digest = read_json(agent.parent / "manifest.json")[agent.name]
+            write_draft(draft / "manifest.json", {agent.name: digest})
+            draft.rename(place)
 
     def _delete_old(self) -> None:
         old = self.steps()[: -self.keep] if self.keep > 0 else []
@@ -164,9 +183,23 @@ class Checkpoints:
             (self.buffer / name).unlink(missing_ok=True)
 
     def _delete_unlisted(self) -> None:
-        manifests = {s: read_json(self.folder / str(s) / "replay.json") for s in self.steps()}
+        try:
+            manifests = {s: read_json(self.folder / str(s) / "replay.json") for s in self.steps()}
+        except (
+            DamagedError,
+            OSError,
+        ):  # a checkpoint that cannot say what it needs: nothing is deleted while it is there
+            return
         segments.delete_unlisted(self.buffer, [m for m in manifests.values() if m])
         self._listed = {step: segments.files(manifest) for step, manifest in manifests.items()}
+
+
+def verify_agent(path: Path) -> None:
+    """Raise DamagedError unless the agent of a checkpoint folder is what was saved, as far as that is known there."""
+    if not (path / "manifest.json").is_file():
+        return  # a long-term agent from before these had one
+    if read_json(path / "manifest.json").get("agent.safetensors") != sha256(path / "agent.safetensors"):
+        raise DamagedError(f"{path / 'agent.safetensors'} is damaged: its checksum does not fit.")
 
 
 def load_agent(path: Path) -> dict[str, Tensor]:

@@ -88,6 +88,10 @@ class Collecting(Protocol):
         """Whom to tell what a reader should know at once."""
         ...
 
+    # The end of episodes that could not be gone on with after `set_state`, as a step that nobody took: a real arm
+    # cannot be put back into the middle of one.
+    broken_off: Step | None
+
     def state(self) -> dict[str, npt.NDArray[Any]]: ...
 
     def set_state(self, state: dict[str, npt.NDArray[Any]]) -> None: ...
@@ -106,6 +110,7 @@ class Collector:
         action_dim = env.single_action_space.shape[0]  # type: ignore[index]
         self.noise_shape = (self.shape[0], self.shape[1] * parts, action_dim)
         self.delays = EpisodeDelays(env)
+        self.broken_off: Step | None = None
         self.held = HeldNoise(self.noise_shape, noise_hold) if noise_hold > 1 else None
 
     def collect(
@@ -225,4 +230,14 @@ class Collector:
         if self.held is not None:
             self.held.set_state(state)
         self.env.set_state({k: v for k, v in state.items() if k != "generator" and not k.startswith("held.")})
-        self.obs = self.env.state()["obs"]  # an env that cannot be put back begins its episode again
+        now = self.env.state()
+        self.obs = now["obs"]  # an env that cannot be put back begins its episode again
+        anew = (state["elapsed"] > 0) & (now["elapsed"] == 0)
+        self.broken_off = self._nothing(self._by_task(anew)) if anew.any() else None
+
+    def _nothing(self, ended: npt.NDArray[np.bool_]) -> Step:
+        """A step that was taken nowhere, and with which episodes ended."""
+        obs, never = self._by_task(plain(self.obs)), np.zeros(self.shape, dtype=np.bool_)
+        action = np.zeros((*self.shape, self.noise_shape[2]), dtype=np.float32)
+        reward = np.zeros(self.shape, dtype=np.float32)
+        return Step(obs, action, reward, obs, never, ended, active=np.zeros(self.shape[0], dtype=np.bool_))

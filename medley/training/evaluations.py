@@ -16,6 +16,8 @@ from medley.training.background import BackgroundEvaluation
 from medley.training.evaluator import EpisodeScore, Evaluator, Watcher, summarise
 from medley.training.filming import Filming
 
+PATIENCE = 15.0  # seconds that a stop waits: a cluster gives a minute, and saving takes some of it
+LOOK = 0.1  # seconds between two looks at whether to stop
 Log = Callable[[dict[str, Any]], None]
 
 
@@ -33,7 +35,7 @@ class Evaluations:
         self.rows = rows
         self.options, self.evaluator, self.path, self.filming = options, evaluator, path, filming
         self.tasks = evaluator.env.tasks
-        self.last = -1
+        self.last = self._before = -1  # `_before`: of the one before the one under way
         self.made: list[dict[str, Any]] = []
         self._under_way: BackgroundEvaluation | None = None
 
@@ -75,7 +77,18 @@ class Evaluations:
         self.evaluator.refresh()
         film = self._film(counters["step"])
         self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters, film)
-        self.last = counters["step"]
+        self._before, self.last = self.last, counters["step"]
+
+    def settle(self, log: Log, should_stop: Callable[[], bool]) -> None:
+        """Record the one under way. If a stop is asked for and it does not end soon, it is given up and due again, so
+        that the run can be saved in time."""
+        left = PATIENCE
+        while self._under_way is not None and not self._under_way.ends_within(LOOK):
+            left -= LOOK * should_stop()
+            if left <= 0:
+                self._under_way.abandon()
+                self._under_way, self.last = None, self._before
+        self.finish(log)
 
     def finish(self, log: Log, wait: bool = True) -> None:
         """Record the one under way, if there is one; without `wait` only if it has ended."""

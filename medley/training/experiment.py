@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 
 from medley.config.load import to_dict
 from medley.config.schema import Config
+from medley.envs.api import FAULTS
 from medley.envs.gl import software_note
 from medley.errors import DamagedError, MedleyError, NonFiniteError
 from medley.replay.ring import Step
@@ -43,6 +44,7 @@ class Experiment:
         self.upkeep = Upkeep(config, self.parts.agent, self.parts.replay, self.parts.rewards)
         self.owed = 0  # updates still to be done for what is in replay
         self.missed = 0  # updates that were given up, since an arm left no time for them
+        self.earlier_faults: dict[str, int] = {}  # before the run was resumed
         self.minutes = 0.0
         self.finished: list[Episode] = []  # since the last training line
         filming = Filming(config, run.path / "video", self._note)
@@ -57,6 +59,9 @@ class Experiment:
         self.notes: list[str] = []  # said before the console is there
         if note := software_note(self.parts.env.renderer, getattr(config.env, "render_profile", "") == "fast"):
             self.notes.append(note)
+        steps, random = config.experiment.num_train_steps, config.experiment.init_steps
+        if steps < random:
+            self.notes.append(f"Nothing will be learnt: all {steps:,} steps are random (init_steps is {random:,}).")
         self._speaks = console
         self._save_seconds: list[float] = []  # since the last training line
         self._chunk: list[Step] = []
@@ -108,7 +113,7 @@ class Experiment:
             with contextlib.suppress(Interrupted):  # then it is saved as still to be done
                 evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
         if done or should_stop() or self._save_due(self._last_save):
-            evaluations.finish(self._log_evaluation)
+            evaluations.settle(self._log_evaluation, should_stop)
             # A stop within many updates: the step is that of the last checkpoint, and yet much was learnt since.
             if self.step != self._last_save or self.parts.learner.updates != self._saved_updates or done:
                 self.save()
@@ -187,12 +192,14 @@ class Experiment:
         self._note_status("failed")
 
     def close(self) -> None:
-        self.evaluations.abandon()
-        with contextlib.suppress(OSError):
-            self.checkpoints.settle()
-        self.logger.close()
-        self.parts.collector.close()
-        self.parts.evaluator.close()
+        """Everything, whatever happens to one part of it; then the first error is raised."""
+        with contextlib.ExitStack() as parts:
+            parts.callback(self.parts.close)
+            if hasattr(self, "logger"):  # not if it could not even begin
+                parts.callback(self.logger.close)
+            with contextlib.suppress(OSError):
+                self.checkpoints.settle()
+            self.evaluations.abandon()
 
     # ---- what is due
 
@@ -226,6 +233,12 @@ class Experiment:
             "updates": self.parts.learner.updates,
         }
 
+    def faults(self) -> dict[str, int]:
+        """What went wrong in the simulators since the run began."""
+        return {
+            count: self.earlier_faults.get(count, 0) + int(getattr(self.parts.env, count).sum()) for count in FAULTS
+        }
+
     def _so_far(self) -> dict[str, int]:
         return {**self.counters(), "episode": self.episodes_ended}
 
@@ -235,9 +248,7 @@ class Experiment:
         row["fps"] = (row["env_step"] - self._logged_env_step) / max(row["duration"], 1e-9)
         if self.finished:
             row |= episode_statistics(self.finished, len(self.parts.env.tasks))
-        for count in ("instabilities", "restarts", "lost_episodes"):
-            if total := int(getattr(self.parts.env, count).sum()):
-                row[count] = total
+        row |= {count: total for count, total in self.faults().items() if total}
         if self.missed:
             row["missed_updates"] = self.missed
         if self._save_seconds:

@@ -74,3 +74,7 @@ class IntentionCollector(Collector):
         self.scheduler.set_state(state["intentions.scheduler"])
         self._returns = state["intentions.returns"].copy()
         self._succeeded = state["intentions.succeeded"].astype(np.bool_)
+        if self.broken_off is not None:
+            slots = np.flatnonzero(self.broken_off.ended)
+            self._returns[slots], self._succeeded[slots] = 0.0, False
+            self.scheduler.break_off(slots)

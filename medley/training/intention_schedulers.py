@@ -85,6 +85,11 @@ class IntentionScheduler:
                 switched[slot] = self.current[slot] != before
         return switched
 
+    def break_off(self, slots: Array) -> None:
+        """Episodes begin anew there; nothing is learnt from the ones before."""
+        for slot in slots:
+            self._begin(int(slot))
+
     def _begin(self, slot: int) -> None:
         o = self.options
         self._history[slot], self._rewards[slot], self._list[slot] = [], [], None

@@ -43,7 +43,7 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
         raise
     finally:
         for x in experiments:
-            x.close() if x in begun else x.parts.collector.close()
+            x.close()
 
 
 def _run(experiments: Sequence[Experiment], should_stop: Callable[[], bool], thread: ThreadPoolExecutor) -> str:

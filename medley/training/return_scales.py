@@ -64,6 +64,8 @@ class ReturnRange(_Scale):
             length[task, slot] = 0
 
     def _end(self, task: int, rewards: Array, terminated: bool) -> None:
+        if not rewards.size:  # its only step was dropped
+            return
         later = 0.0 if terminated else float(rewards.mean()) / (1 - self.discount)
         lowest, highest = self.stats["lowest"], self.stats["highest"]
         for reward in rewards[::-1].tolist():

@@ -118,7 +118,7 @@ class Run:
         lock = self.path / ".lock"
         if not lock.exists():
             return False
-        with lock.open("r+") as f:
+        with lock.open("r+" if os.access(lock, os.W_OK) else "r") as f:  # it may be somebody else's
             try:
                 fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

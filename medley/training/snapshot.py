@@ -25,6 +25,7 @@ def take(x: Experiment) -> Snapshot:
         "finished": [list(episode) for episode in x.finished],
         "owed": x.owed,
         "missed": x.missed,
+        "faults": x.faults(),
         "minutes": x.minutes_so_far(),
         "metric_counts": counts,
         "scheduler": x.scheduler.state(),
@@ -41,9 +42,13 @@ def put_back(x: Experiment, saved: Snapshot) -> None:
     p.learner.updates = c["updates"]
     p.collector.set_state(saved.collector)
     p.rewards.set_state(saved.rewards)
+    if (step := p.collector.broken_off) is not None:
+        p.rewards.observe(step.reward, step.terminated, step.ended, step.active)
+        p.agent.observe([step], p.learner.updates)
     x.step, x.last_log = c["step"], c["last_log"]
     x.episodes_ended, x.minutes = c["episodes_ended"], c["minutes"]
     x.finished = [Episode(*episode) for episode in c["finished"]]
+    x.earlier_faults = c.get("faults", {})
     x.owed, x.missed = c.get("owed", 0), c.get("missed", 0)
     x.scheduler.set_state(c["scheduler"])
     p.replay.share.copy_(torch.from_numpy(x.scheduler.shares()).unsqueeze(1))

@@ -14,7 +14,7 @@ from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build_together
 from medley.training.build_intentions import check_recordings
-from medley.training.checkpoints import Checkpoints, load_agent
+from medley.training.checkpoints import Checkpoints, load_agent, verify_agent
 from medley.training.device import prepare_device
 from medley.training.eval_acting import check_eval_acting
 from medley.training.experiment import Experiment
@@ -43,12 +43,20 @@ def train_seeds(
     for config, run in zip(configs, runs, strict=True):
         if run.exists() and not fresh:
             check_unfinished(config, run, override)
+        else:
+            check_source(config)
+    if fresh:
+        move_aside([run for run in runs if run.exists()], say)
     for config, run in zip(configs, runs, strict=True):
-        if run.exists() and fresh:
-            say(f"The earlier run is kept as {move_aside(run.path)}.")
         if not run.exists():
             run.create(config)
     return runs, _locked(configs, runs, say)
+
+
+def check_source(config: Config) -> None:
+    """Whether there is a run to start from. Once it has started, nobody needs that run any more."""
+    if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
+        raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
 
 
 def groups(configs: Sequence[Config]) -> list[list[Config]]:
@@ -136,16 +144,19 @@ def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
     if len(runs) > 1:
         say(f"{len(runs)} seeds are trained together; what is shown is seed {configs[0].setup.seed}.")
     everything = build_together(configs)
-    for parts, config, run in zip(everything, configs, runs, strict=True):
-        initialise(parts, config, run)
     again = " ".join(f"medley resume {run.path}" for run in runs) if len(runs) == 1 else "the same command"
     try:
-        for parts, config, run in zip(everything, configs, runs, strict=True):
-            run.write_info(**_describe(config, parts))
-        experiments = [
-            Experiment(config, run, parts, console=i == 0)
-            for i, (config, run, parts) in enumerate(zip(configs, runs, everything, strict=True))
-        ]
+        with ExitStack() as unless_begun:
+            for parts in everything:
+                unless_begun.callback(parts.close)
+            for parts, config, run in zip(everything, configs, runs, strict=True):
+                initialise(parts, config, run)
+                run.write_info(**_describe(config, parts))
+            experiments = [
+                Experiment(config, run, parts, console=i == 0)
+                for i, (config, run, parts) in enumerate(zip(configs, runs, everything, strict=True))
+            ]
+            unless_begun.pop_all()
         with StopRequest() as stop:
             status = train_together(experiments, stop)
     except OSError as e:
@@ -180,7 +191,10 @@ def initialise(parts: Parts, config: Config, run: Run) -> None:
 
 
 def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
-    path = Checkpoints(run, 1).latest(say)
+    checkpoints = Checkpoints(run, 1)
+    if not Run(run).is_busy():
+        checkpoints.recover()
+    path = checkpoints.latest(say)
     if path is None:
         _check_learns(Run(run))
         raise ConfigError(f"{run} has no usable checkpoint.")
@@ -193,12 +207,23 @@ def checkpoint_folder(run: Path, step: int | None = None, say: Say = lambda text
         return newest_checkpoint(run, say)
     for name in (str(step), f"long_term_{step}"):
         if (run / "checkpoints" / name / "agent.safetensors").is_file():
+            verify_agent(run / "checkpoints" / name)
             return run / "checkpoints" / name
     there = sorted(p.name for p in (run / "checkpoints").glob("*") if not p.name.startswith("."))
     raise ConfigError(f"{run} has no checkpoint {step}; there are {', '.join(there) or 'none'}.")
 
 
-def move_aside(path: Path) -> Path:
+def move_aside(runs: Sequence[Run], say: Say) -> None:
+    """All of them or, where somebody is still at work in one, none."""
+    with ExitStack() as locks:
+        for run in runs:
+            run.lock()
+            locks.callback(run.unlock)
+        for run in runs:
+            say(f"The earlier run is kept as {_move_aside(run.path)}.")
+
+
+def _move_aside(path: Path) -> Path:
     n = 1
     while (target := path.with_name(f"{path.name}.old-{n}")).exists():
         n += 1

@@ -82,6 +82,15 @@ def test_a_task_that_rests_is_left_as_it_is() -> None:
     assert raw(store) == [[[10, 13, 16]], [[999], [110, 113, 116]]]
 
 
+def test_an_episode_whose_last_step_was_dropped_is_not_kept() -> None:
+    store = make()
+    noise, ended = np.full((TASKS, 1, OBS), 999, np.float32), np.ones((TASKS, 1), bool)
+    store.add(Step(noise, noise, noise[..., 0], noise, ~ended, ~ended))
+    store.add(Step(noise, noise, noise[..., 0], noise, ~ended, ended, np.zeros(TASKS, bool)))
+    show(store, 10)
+    assert raw(store) == [[[10, 13, 16]], [[110, 113, 116]]]
+
+
 def test_what_is_encoded_is_standardised_over_all_tasks_and_the_newest_comes_first() -> None:
     store = make()
     assert not store.is_full()

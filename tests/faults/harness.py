@@ -166,7 +166,7 @@ def assert_same_run(a: Path, b: Path, replay: Callable[[Path, int], list[bytes]]
         for key in x:
             assert x[key].tobytes() == y[key].tobytes(), f"{name}: {key}"
     assert replay(a, last) == replay(b, last)
-    assert not list(a.rglob("*.tmp")), "a draft was left behind"
+    assert not [p for p in a.rglob(".*") if p.suffix in (".tmp", ".old")], "a draft was left behind"
 
 
 def replay_samples(run: Path, step: int) -> list[bytes]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,50 @@ def test_damaged_replay_segment(undisturbed: Path, stopped: Path, tmp_path: Path
     assert code == 0, text
     assert "is damaged" in text
     harness.assert_same_run(undisturbed, stopped)
+
+
+def test_an_older_damaged_checkpoint_is_left_alone(undisturbed: Path, stopped: Path, tmp_path: Path) -> None:
+    (stopped / "checkpoints" / "200" / "replay.json").write_text("{ torn")
+    code, text = harness.run(["resume", str(stopped), "experiment.save.model.retain_last_n=4"], tmp_path)
+    assert code == 0, text
+    assert "Going on from step 240" in text
+    harness.assert_same_run(undisturbed, stopped)
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_killed_while_a_checkpoint_is_replaced(stopped: Path, tmp_path: Path, keep: int) -> None:
+    """A save at the same step replaces a checkpoint; at no instant may that be lost."""
+    at, step = stopped / "checkpoints" / "240", json.loads((stopped / "run.json").read_text())["step"]
+    assert step == 240
+
+    def die_between() -> None:
+        from medley.training.checkpoints import Checkpoints
+
+        rename, begin = Path.rename, Checkpoints.load
+
+        def load(self: Checkpoints, *args: Any) -> Any:
+            loaded = begin(self, *args)
+            if keep == 1:
+                shutil.rmtree(self.folder / "200")
+            self.save(240, loaded, None)
+            return loaded
+
+        def die(self: Path, target: Path) -> Path:
+            if target == at:
+                os._exit(9)
+            return rename(self, target)
+
+        Checkpoints.load, Path.rename = load, die  # type: ignore[method-assign, assignment]
+
+    code, text = harness.run(["resume", str(stopped)], tmp_path, die_between)
+    assert code == 9, text
+    assert not at.exists()
+    code, text = harness.run(["evaluate", str(stopped), "experiment.num_eval_episodes=1"], tmp_path)
+    assert code == 0, text
+    assert (stopped / "evaluation_episodes_240.json").exists()
+    code, text = harness.run(["resume", str(stopped)], tmp_path)
+    assert code == 0, text
+    assert "Going on from step 240" in text
 
 
 def test_all_checkpoints_damaged(stopped: Path, tmp_path: Path) -> None:

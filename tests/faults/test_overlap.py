@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import time
@@ -115,6 +116,30 @@ def test_asked_to_stop_while_an_evaluation_goes_on(smooth: Path, tmp_path: Path)
     code, text = harness.run(["resume", str(run)], tmp_path)
     assert code == 0, text
     harness.assert_same_run(smooth, run)
+
+
+def test_a_stop_does_not_wait_for_a_long_evaluation(tmp_path: Path) -> None:
+    def prepare() -> None:
+        from medley.training import evaluations
+
+        evaluations.PATIENCE = 0.2
+        delays(0.0, 0.0, 2.0)()  # a minute or so for one evaluation
+        begin = evaluations.Evaluations.begin
+
+        def begin_and_stop(self: evaluations.Evaluations, counters: dict[str, int]) -> None:
+            begin(self, counters)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        evaluations.Evaluations.begin = begin_and_stop  # type: ignore[method-assign]
+
+    began = time.monotonic()
+    code, text = harness.run(harness.train_words(tmp_path / "run", *OVERLAP), tmp_path, prepare)
+    assert code == 130, text
+    assert time.monotonic() - began < 30
+    assert harness.log_rows(tmp_path / "run/eval.log") == []
+    code, text = harness.run(["resume", str(tmp_path / "run"), "experiment.num_train_steps=240"], tmp_path)
+    assert code == 0, text
+    assert len(harness.log_rows(tmp_path / "run/eval.log")) == 2  # the one that was given up was made up for
 
 
 def test_an_error_while_learning_is_told_and_nothing_hangs(tmp_path: Path) -> None:

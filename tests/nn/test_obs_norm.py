@@ -31,6 +31,14 @@ def test_statistics_are_those_of_everything_seen() -> None:
     assert np.allclose(seen.std(0), 1.0, atol=1e-3)
 
 
+def test_a_step_that_nobody_took_changes_nothing() -> None:
+    norm = ObsNorm(OBS, CPU)
+    for chunk in (np.zeros((0, OBS), dtype=np.float32), chunks()[0], np.zeros((0, OBS), dtype=np.float32)):
+        norm.observe(chunk)
+        assert all(bool(torch.isfinite(t).all()) for t in norm.state().values())
+    assert float(norm.count) == chunks()[0].reshape(-1, OBS).shape[0]
+
+
 def test_a_feature_that_never_moved_stays_within_bounds() -> None:
     norm = ObsNorm(2, CPU)
     norm.observe(np.array([[[[1.0, 5.0]], [[2.0, 5.0]]]], dtype=np.float32))

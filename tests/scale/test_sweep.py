@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ import pytest
 
 from medley.cli import main
 from medley.errors import ConfigError
+from medley.scale.folder import noted
+from medley.scale.launch import summary
 from medley.scale.slurm import minutes
 from medley.scale.status import standings, table
 from medley.scale.sweep import plan, read
@@ -66,8 +69,10 @@ def test_what_is_wrong_is_refused_before_anything_starts(here: Path, word: str, 
 
 
 def test_times_are_minutes() -> None:
+    """As sbatch reads them."""
     assert [minutes(text) for text in ("90", "2:00:00", "1-12:00:00", "0:10:30")] == [90, 120, 2160, 11]
-    for wrong in ("soon", "x-2:00:00"):
+    assert [minutes(text) for text in ("30:00", "1:30", "1-12", "1-12:30")] == [30, 2, 2160, 2190]
+    for wrong in ("soon", "x-2:00:00", "-5", "0", "1:2:3:4", "1-", "2:"):
         with pytest.raises(ConfigError, match="like 24:00:00"):
             minutes(wrong)
 
@@ -110,6 +115,36 @@ def test_a_run_that_fails_is_tried_again_and_then_reported(here: Path, capsys: A
     assert "no such disk" in table(standings([here / "runs"]))
     (here / "gone").touch()  # mended
     assert main([*words, *broken]) == 0
+
+
+def test_what_the_launcher_itself_meets_is_a_failure_too(
+    here: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["launch", "retries=0", *NAMED]
+    assert main(words) == 0
+    folder = here / "runs" / "point" / "tiny" / "seed_1"
+    (folder / "run.json").write_text("{ torn")
+    capsys.readouterr()
+    assert Worker([folder], 0, "local")() == {str(folder): "failed"}
+    assert "run.json is not readable JSON" in capsys.readouterr().err
+    assert "run.json is not readable JSON" in noted(folder)["error"]
+    (folder / "launch.json").write_text("{ torn")  # what launching knew is not worth a run
+    assert noted(folder) == {}
+    # A disk that is full by the time that a run has been started: it does not go on by itself.
+    (folder / "run.sh").write_text("sleep 1000\n")
+    (folder / "run.json").unlink()
+    children: list[subprocess.Popen[bytes]] = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: (children.append(popen(*a, **k)), children[-1])[1])
+
+    def full(*args: Any, **changes: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("medley.scale.worker.note", full)
+    ends = Worker([folder], 0, "local")()
+    assert ends == {str(folder): "failed"}
+    assert summary(ends, print) == 1
+    assert [child.returncode for child in children] == [-signal.SIGTERM]
 
 
 def start(*words: str) -> subprocess.Popen[str]:

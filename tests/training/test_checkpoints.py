@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from medley.cli import main
 from tests.faults import harness
 
 
-def test_the_last_n_stay_and_long_term_agents_for_ever(tmp_path: Path) -> None:
+def test_the_last_n_stay_and_long_term_agents_for_ever(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["experiment.save.model.retain_last_n=3", "experiment.save.model.long_term_freq=100"]
     assert main(harness.train_words(tmp_path / "run", "experiment.num_train_steps=240", *words)) == 0
     folder = tmp_path / "run" / "checkpoints"
@@ -17,9 +19,19 @@ def test_the_last_n_stay_and_long_term_agents_for_ever(tmp_path: Path) -> None:
     # the first checkpoint in every hundred steps: 0, then 120, then 200
     assert {p.name for p in folder.glob("long_term_*")} == {"long_term_0", "long_term_120", "long_term_200"}
     for place in folder.glob("long_term_*"):
-        assert [p.name for p in place.iterdir()] == ["agent.safetensors"]
+        assert sorted(p.name for p in place.iterdir()) == ["agent.safetensors", "manifest.json"]
     assert main(["evaluate", str(tmp_path / "run"), "--checkpoint", "120", "experiment.num_eval_episodes=1"]) == 0
     assert (tmp_path / "run" / "evaluation_episodes_120.json").exists()
+    # One that is asked for by its step is checked like the newest.
+    for step, name in (("160", "160"), ("120", "long_term_120")):
+        path = folder / name / "agent.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 0xFF
+        path.unlink()  # a long-term agent is the same file as that of its checkpoint
+        path.write_bytes(bytes(data))
+        capsys.readouterr()
+        assert main(["evaluate", str(tmp_path / "run"), "--checkpoint", step]) == 2
+        assert "its checksum does not fit" in capsys.readouterr().err
 
 
 def test_segments_follow_the_kept_checkpoints(tmp_path: Path) -> None:

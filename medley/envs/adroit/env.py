@@ -96,14 +96,12 @@ class AdroitEnv(MultiTaskEnv):
         return {
             "hands": np.array([hand.state() for hand in self._hands]),
             "left": self._left.copy(),
-            "instabilities": self.instabilities.copy(),
         }
 
     def _set_dynamics_state(self, state: dict[str, Array]) -> None:
         for hand, own in zip(self._hands, state["hands"], strict=True):
             hand.set_state(own)
         self._left = state["left"].astype(np.float64)
-        self.instabilities = state["instabilities"].astype(np.int64)
 
     # ---- pictures
 

@@ -158,12 +158,11 @@ class MetaworldEnv(MultiTaskEnv):
         vectors = np.zeros((len(self.tasks), GOALS_PER_TASK, max(space.low.size for space in self._spaces)))
         for task, goals in enumerate(self.task_goals):
             vectors[task, :, : goals.shape[1]] = goals
-        own = {"goal": self._goal.copy(), "goal_vectors": vectors, "instabilities": self.instabilities.copy()}
+        own = {"goal": self._goal.copy(), "goal_vectors": vectors}
         return own | self.simulator.state()
 
     def _set_dynamics_state(self, state: dict[str, Array]) -> None:
         self._goal = state["goal"].astype(np.int64)
-        self.instabilities = state["instabilities"].astype(np.int64)
         for task, space in enumerate(self._spaces):
             self.task_goals[task] = state["goal_vectors"][task, :, : space.low.size].copy()
         self.simulator.set_state(state)

@@ -1,0 +1,120 @@
+"""What happens around the loop: who may begin in a folder, what is needed to begin, and what is closed if it fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medley.cli import main
+from medley.config.load import load_config
+from medley.envs.api import MultiTaskEnv
+from medley.errors import ConfigError, MedleyError
+from medley.training.run import Run
+from medley.training.start import resume, train, train_seeds
+from tests.faults import harness
+
+SHORT = "experiment.num_train_steps=100"
+
+
+@pytest.fixture
+def open_envs(monkeypatch: pytest.MonkeyPatch) -> list[MultiTaskEnv]:
+    """Those that were made and are not closed yet."""
+    made: list[MultiTaskEnv] = []
+    begin, end = MultiTaskEnv.__init__, MultiTaskEnv.close_extras
+
+    def opened(self: MultiTaskEnv, *args: object, **kwargs: object) -> None:
+        begin(self, *args, **kwargs)  # type: ignore[arg-type]
+        made.append(self)
+
+    def closed(self: MultiTaskEnv, **kwargs: object) -> None:
+        end(self, **kwargs)
+        made[:] = [env for env in made if env is not self]
+
+    monkeypatch.setattr(MultiTaskEnv, "__init__", opened)
+    monkeypatch.setattr(MultiTaskEnv, "close_extras", closed)
+    return made
+
+
+def test_fresh_does_not_take_a_folder_from_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*harness.OPTIONS, SHORT, f"setup.base_path={tmp_path}", "setup.id=both"]
+    configs = [load_config([*words, f"setup.seed={seed}"]) for seed in (1, 2)]
+    train_seeds(configs)
+    runs = [Run(tmp_path / "runs/point/both" / f"seed_{seed}") for seed in (1, 2)]
+    runs[1].lock()
+    with pytest.raises(MedleyError, match=r"another process is working in .*seed_2"):
+        train_seeds(configs, fresh=True)
+    assert sorted(p.name for p in runs[0].path.parent.iterdir()) == ["seed_1", "seed_2"], "all or none"
+    runs[1].unlock()
+    train_seeds(configs, fresh=True)
+    assert len(list(runs[0].path.parent.glob("seed_*.old-1"))) == 2
+
+
+def test_the_run_that_weights_came_from_is_needed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, run = tmp_path / "source", tmp_path / "run"
+    train(load_config([*harness.OPTIONS, SHORT, f"setup.save_dir={source}"]))
+    words = [*harness.OPTIONS, f"setup.save_dir={run}", f"experiment.init_from={source}"]
+    code, text = harness.run(["train", *words], tmp_path, harness.stop_at(160))
+    assert code == 130, text
+    shutil.rmtree(source)
+    assert main(["resume", str(run), "experiment.num_train_steps=240"]) == 0
+    assert main(["evaluate", str(run), "experiment.num_eval_episodes=1"]) == 0
+    with pytest.raises(ConfigError, match="there is no such run folder"):
+        train(load_config([*words, f"setup.save_dir={tmp_path / 'other'}"]))
+    assert not (tmp_path / "other").exists()
+    for words in (["launch", "agent=state_sac"], ["compare", "agents=state_sac"]):
+        assert main([*words, "env=point", f"experiment.init_from={source}", "seeds=1"]) == 2
+        assert "there is no such run folder" in capsys.readouterr().err
+
+
+def test_a_run_of_random_steps_says_that_it_learns_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(harness.train_words(tmp_path / "run", "experiment.num_train_steps=50")) == 0
+    assert "Nothing will be learnt: all 50 steps are random (init_steps is 60)." in capsys.readouterr().out
+    assert main(harness.train_words(tmp_path / "other", SHORT)) == 0
+    assert "Nothing will be learnt" not in capsys.readouterr().out
+
+
+def test_what_was_opened_is_closed_when_a_start_fails(tmp_path: Path, open_envs: list[MultiTaskEnv]) -> None:
+    source, run = tmp_path / "source", tmp_path / "run"
+    train(load_config([*harness.OPTIONS, SHORT, f"setup.save_dir={source}"]))
+    assert open_envs == []
+    words = [*harness.OPTIONS, SHORT, f"setup.save_dir={run}", "agent.critic.hidden_dim=8"]
+    with pytest.raises(ConfigError, match="network sizes differ"):
+        train(load_config([*words, f"experiment.init_from={source}"]))
+    assert open_envs == []
+    with pytest.raises(MedleyError):  # the networks in its checkpoint are of another size
+        resume(source, ["agent.critic.hidden_dim=8", "experiment.num_train_steps=120"], override=True)
+    assert open_envs == []
+
+
+def test_a_log_that_cannot_be_closed_leaves_nothing_open(
+    tmp_path: Path, open_envs: list[MultiTaskEnv], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medley.reporting.logger import JsonLines
+
+    def full(self: JsonLines) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(JsonLines, "close", full)
+    with pytest.raises(MedleyError, match="No space left"):
+        train(load_config([*harness.OPTIONS, SHORT, f"setup.save_dir={tmp_path / 'run'}"]))
+    assert open_envs == []
+
+
+def test_what_went_wrong_in_simulators_is_counted_over_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "run"
+    begin = MultiTaskEnv.__init__
+
+    def unstable(self: MultiTaskEnv, *args: object, **kwargs: object) -> None:
+        begin(self, *args, **kwargs)  # type: ignore[arg-type]
+        self.instabilities[1] += 2
+
+    monkeypatch.setattr(MultiTaskEnv, "__init__", unstable)
+    for steps in (100, 200):
+        words = harness.train_words(run, f"experiment.num_train_steps={steps}")
+        assert main(words) == 0
+    rows = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
+    assert (rows[0]["instabilities"], rows[-1]["instabilities"]) == (2, 4)
