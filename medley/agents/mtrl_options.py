@@ -95,18 +95,18 @@ def translate(options: SACConfig, tasks: int) -> None:
         options.alpha_per_task = flags.should_use_disentangled_alpha
     if flags.should_use_task_encoder:
         options.task_input = "encoder"
-    if flags.should_use_disjoint_policy:
-        options.trunk = "disjoint"
-    elif flags.should_use_multi_head_policy:
-        options.trunk = "multi_head"
-    elif flags.actor_cfg.moe_cfg.should_use:
-        options.trunk, options.soft_modules.modules = "soft_modules", flags.actor_cfg.moe_cfg.num_experts
-    elif encoder.type_to_select == "film":
-        options.trunk = "film"
-    elif encoder.type_to_select == "moe":
-        options.trunk = "care"
-        options.care.mode = encoder.moe.task_id_to_encoder_id_cfg.mode
-        options.care.experts = encoder.moe.num_experts
+    moe = encoder.moe
+    if encoder.type_to_select == "moe":
+        options.care.mode = moe.task_id_to_encoder_id_cfg.mode
+        options.care.experts = moe.num_experts
+    elif moe.num_experts is not None:
+        raise ConfigError("agent.encoder.moe.num_experts needs agent.encoder.type_to_select=moe.")
+    experts = flags.actor_cfg.moe_cfg
+    if experts.should_use:
+        options.soft_modules.modules = experts.num_experts
+    if experts.mode != (known := SoftModularizationConfig().mode):
+        raise ConfigError(f"agent.multitask.actor_cfg.moe_cfg.mode={experts.mode!r} does not exist: it is {known}.")
+    options.trunk = _trunk(options)
     pretrained = flags.task_encoder_cfg.model_cfg.pretrained_embedding_cfg
     if pretrained.should_use:
         if pretrained.path_to_load_from is None:
@@ -115,3 +115,28 @@ def translate(options: SACConfig, tasks: int) -> None:
                 "path_to_load_from: a JSON file {task: [numbers]}."
             )
         options.task_vectors = pretrained.path_to_load_from
+
+
+def _trunk(options: SACConfig) -> str:
+    """The one that all words agree on. mtrl puts some of these networks behind one another; here a trunk is one thing,
+    and none is left out without a word."""
+    flags, encoder = options.multitask, options.encoder.type_to_select
+    heads = bool(flags.should_use_multi_head_policy) and not flags.should_use_disjoint_policy
+    asked = {
+        f"agent.trunk={options.trunk}": options.trunk,
+        "agent.multitask.should_use_disjoint_policy=True": "disjoint" if flags.should_use_disjoint_policy else None,
+        "agent.multitask.should_use_multi_head_policy=True": "multi_head" if heads else None,
+        "agent.multitask.actor_cfg.moe_cfg.should_use=True": (
+            "soft_modules" if flags.actor_cfg.moe_cfg.should_use else None
+        ),
+        f"agent.encoder.type_to_select={encoder}": {"film": "film", "moe": "care"}.get(str(encoder)),
+    }
+    if options.trunk == "shared" or (options.trunk == "multi_head" and flags.should_use_disjoint_policy):
+        del asked[f"agent.trunk={options.trunk}"]  # the default, or what disjoint networks are a kind of
+    wanted = {word: trunk for word, trunk in asked.items() if trunk is not None}
+    if len(set(wanted.values())) > 1:
+        raise ConfigError(
+            f"{' and '.join(wanted)} ask for different networks ({', '.join(dict.fromkeys(wanted.values()))}): "
+            "an agent has one trunk."
+        )
+    return next(iter(wanted.values()), options.trunk)

@@ -243,6 +243,7 @@ def _typed(raw: dict[str, Any], values: list[Override]) -> Config:
         if not raw[group].get("builder"):
             raise ConfigError(f"the chosen {group} has no `builder`: say in its YAML file which kind it is.")
     schema = schema_for(raw["agent"]["builder"], raw["env"]["builder"])
+    known = [name for name, _, _ in describe(schema)]
     try:
         if schema not in _STRUCTURED:
             _STRUCTURED[schema] = OmegaConf.structured(schema)
@@ -251,13 +252,23 @@ def _typed(raw: dict[str, Any], values: list[Override]) -> Config:
             key = str(override.key_or_group).lstrip("+")
             if override.is_delete():
                 raise ConfigError(f"~{key}: options cannot be removed; set it to null.")
+            _check_place(typed, key, known)
             OmegaConf.update(typed, key, override.value(), merge=False, force_add=False)
         config = OmegaConf.to_object(typed)
     except OmegaConfBaseException as e:
-        raise ConfigError(_explain(e, [name for name, _, _ in describe(schema)])) from None
+        raise ConfigError(_explain(e, known)) from None
     assert isinstance(config, Config)
     fill_and_check(config)
     return config
+
+
+def _check_place(typed: Any, key: str, known: list[str]) -> None:
+    """mtrl has options below what is a single word here: `agent.builder.discount`."""
+    parts = key.split(".")
+    for i in range(1, len(parts)):
+        if isinstance(OmegaConf.select(typed, ".".join(parts[:i])), str | int | float):
+            siblings = [name for name in known if name.split(".")[0] == parts[0]]
+            raise ConfigError(f"there is no option {key}.{closest(f'{parts[0]}.{parts[-1]}', siblings)}")
 
 
 def schema_for(agent_builder: str, env_builder: str) -> type[Config]:

@@ -240,5 +240,5 @@ def test_ctrl_c_ends_it_quietly(make_run, tmp_path: Path) -> None:
     line = process.stdout.readline()
     assert "http://127.0.0.1:" in line
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")

@@ -80,7 +80,7 @@ def test_real_clock() -> None:
     waits = [clock.wait() for _ in range(30)]
     slots = 30 + sum(w.skipped for w in waits)
     assert 0.01 * slots - 0.001 < time.monotonic() - start < 0.01 * slots + 0.2  # another process may be in the way
-    assert sorted(w.late for w in waits)[15] < 0.001
+    assert sorted(w.late for w in waits)[15] < 0.005  # half a step: how late exactly, `medley bench probe` says
 
 
 def test_delays_are_summed_up_and_start_anew() -> None:
