@@ -99,7 +99,6 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["train", "env=pont"], "Did you mean 'point'"),
         (["train", "env=metaworld-mt1", "env.task=drawer-clse"], "drawer-close"),
-        (["train", "agent=state_deepmdp"], "not in this version yet"),
         (["train", "agent=sac_ae"], "learns from pictures, and metaworld-mt10 gives numbers: take agent=state_sac"),
         (["train", "env=dmc-walker-walk"], "reads numbers, and dmc-walker-walk shows pictures: take agent=sac_ae"),
         (["train", "env=point", "experiment.num_trian_steps=3"], "experiment.num_train_steps"),

@@ -11,5 +11,6 @@ from medley.agents import (  # noqa: F401
     pixel_sac,
     sac,
     sac_ae,
+    state_deepmdp,
 )
 from medley.agents.intentions import bc, dac, rce, sacx, sqil  # noqa: F401

@@ -16,7 +16,7 @@ from medley.agents.api import Agent, Spaces
 from medley.agents.sac_options import SACConfig
 from medley.agents.task_label import make_task_input
 from medley.errors import ConfigError
-from medley.gradients.combiners import Mean, make_combiner
+from medley.gradients.combiners import Combiner, Mean, make_combiner
 from medley.gradients.task_loss import Extras, Gradients, TaskLoss
 from medley.nn.obs_norm import ObsNorm
 from medley.nn.optimizer import Optimizer
@@ -241,6 +241,9 @@ class ActorCritic(Agent):
 
     # ---- saving
 
+    def _combiners(self) -> dict[str, Combiner]:
+        return {"critic": self.combine_critic, "actor": self.combine_actor}
+
     def _weights(self) -> dict[str, Tensor]:
         out: dict[str, Tensor] = {"log_alpha": self.log_alpha.data}
         seen: set[int] = set()  # a parameter that two networks have in common is saved once
@@ -255,7 +258,7 @@ class ActorCritic(Agent):
 
     def _tensors(self) -> dict[str, Tensor]:
         out = self._weights()
-        for name, combiner in (("critic", self.combine_critic), ("actor", self.combine_actor)):
+        for name, combiner in self._combiners().items():
             out |= {f"combiner.{name}.{key}": value for key, value in combiner.state().items()}
         for name, optimizer in self.optimizers.items():
             out |= {f"optimizer.{name}.{key}": value for key, value in optimizer.state().items()}

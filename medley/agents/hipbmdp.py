@@ -59,7 +59,7 @@ class HiPBMDP(DeepMDP):
             return 0.0, {}
         with torch.no_grad():
             h = self.critic.project(features)
-            every = [self._predict(h, theta[j].expand(tasks, -1), action)[0] for j in range(tasks)]
+            every = [self.model.predict(h, theta[j].expand(tasks, -1), action)[0] for j in range(tasks)]
             guesses = torch.stack(every)  # [j, i, b, width]: what theta_j would say of the rows of task i
             own = torch.stack([guesses[i, i] for i in range(tasks)])
             apart = torch.linalg.vector_norm(guesses - own, dim=-1)  # [j, i, b]

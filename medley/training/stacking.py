@@ -70,11 +70,21 @@ class _Mapped(fx.Interpreter):
             constant: Tensor = target(*args, **kwargs)
             return constant.expand(self.seeds, *constant.shape)
 
+        asked: list[bool] = []  # of several results, which there are: a backward pass leaves out what nobody asked for
+
         def once(*inputs: Tensor) -> Any:
             own_args, own_kwargs = fx.node.map_aggregate(holes, lambda x: inputs[x.i] if isinstance(x, _Hole) else x)
-            return target(*own_args, **own_kwargs)
+            result = target(*own_args, **own_kwargs)
+            if not isinstance(result, tuple):
+                return result
+            asked[:] = [x is not None for x in result]
+            return tuple(x for x in result if x is not None)
 
-        return torch.vmap(once)(*flat)
+        results = torch.vmap(once)(*flat)
+        if all(asked):
+            return results
+        there = iter(results)
+        return tuple(next(there) if is_there else None for is_there in asked)
 
 
 class _Hole:

@@ -104,7 +104,6 @@ def test_a_round_of_seeds_for_every_method_comes_before_the_next(tmp_path: Path)
         ("state_sac,state_sac+agent.trnk=shared", "agent.trunk"),
         ("state_sac,state_sac+agent.trunk=shared", "differ in nothing that is learnt"),
         ("state_sac,state_sac+experiment.save_freq=7", "differ in nothing that is learnt"),
-        ("state_sac,state_deepmdp", "not in this version yet"),
     ],
 )
 def test_a_method_that_cannot_be_is_refused_before_any_is_trained(agents: str, hint: str, tmp_path: Path) -> None:

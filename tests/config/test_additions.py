@@ -13,6 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from medley.agents.sac_options import SACConfig
+from medley.cli import main
 from medley.config import load
 from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.errors import ConfigError
@@ -58,6 +59,20 @@ def test_a_folder_adds_a_setup_an_agent_and_an_env(folder: Path) -> None:
     assert {"wide", "point"} <= set(choices("env", [folder]))
     assert "careful" not in choices("agent")
     assert read_choice("env", "wide", [folder])["num_tasks"] == 9
+
+
+@pytest.mark.parametrize(("group", "builder"), [("agent", "sac"), ("env", "point")])
+def test_a_name_may_wait_for_something(
+    group: str, builder: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / group / "later.yaml").write_text(f"name: later\nbuilder: {builder}\nmissing: a licence\n")
+    hint = f"{group}=later is not in this version yet: it needs a licence"
+    with pytest.raises(ConfigError, match=hint):
+        load_config(["env=point", f"{group}=later"], [folder])
+    assert main(["list", f"{group}s", "--config-dir", str(folder)]) == 0
+    assert f"later\t{builder}\tnot yet: needs a licence" in capsys.readouterr().out
+    assert main(["train", "--config-dir", str(folder), f"{group}=later"]) == 2
+    assert hint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["rce", "pcgrad_sac_ae", "dac"])

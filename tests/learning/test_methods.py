@@ -45,6 +45,12 @@ def test_distral_solves_point(tmp_path: Path) -> None:
     assert learn(tmp_path, "agent=distral", "agent.distral.alpha=0.05", steps=4000) >= SOLVED
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("agent", ["state_deepmdp", "pcgrad_state_deepmdp", "gradnorm_state_deepmdp"])
+def test_deepmdp_solves_point(tmp_path: Path, agent: str) -> None:
+    assert learn(tmp_path, f"agent={agent}", "agent.trunk=multi_head", "agent.model_dim=64") >= SOLVED
+
+
 def test_a_schedule_by_success_solves_point(tmp_path: Path) -> None:
     words = ["experiment.scheduler.kind=success", "experiment.scheduler.tasks=1", "agent.alpha_per_task=true"]
     assert learn(tmp_path, "agent.trunk=multi_head", *words) >= SOLVED

@@ -25,6 +25,8 @@ METHODS: list[dict[str, Any]] = [
     {"trunk": "flashsac", "task_input": "one_hot", "layers": 1},
     {"trunk": "flashsac", "builder": "brc", "bins": 5, "layers": 1, "twin": "min", "actor_update_freq": 2},
     {"trunk": "simba_v2", "gradients": "pcgrad", "layers": 1},
+    {"builder": "state_deepmdp", "model_dim": 16},
+    {"builder": "state_deepmdp", "model_dim": 16, "gradients": "pcgrad", "probabilistic": True},
 ]
 
 
@@ -34,6 +36,7 @@ QUICK = [
     {"trunk": "moore"},
     {"trunk": "paco", "gradients": "pcgrad"},
     {"trunk": "flashsac", "task_input": "one_hot", "layers": 1},
+    {"builder": "state_deepmdp", "model_dim": 16},
 ]
 
 
