@@ -77,7 +77,7 @@ _SOFT_MODULES = (
     "cond_ob",
 )
 
-# Sections of MUST's files whose keys mean something else than elsewhere; medley chooses these sizes itself.
+# Sections of MUST's files whose keys mean something else than elsewhere; only MUST's starter knows some of them.
 _MUST_SECTIONS = ("task_embedding", "traj_encoder", "generator")
 
 # Flags of the family that say how many processes work and where their snapshots go.
@@ -104,31 +104,49 @@ def parser(description: str, more: Iterable[str] = ()) -> argparse.ArgumentParse
 
 
 def settings(
-    arguments: argparse.Namespace, default: Path, more: Sequence[str] = ()
+    arguments: argparse.Namespace, default: Path, more: Sequence[str] = (), unused: Sequence[str] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """Our file, the user's over it, flags over both; and remarks about what is left out."""
-    values, remarks = _checked(_read(default), more), []
+    """Our file, the user's over it, flags over both; and remarks about what is left out.
+
+    `more` are the starter's own keys, `unused` those (or places) that the project's own code has no use for.
+    """
+    values, left_out = _checked(_read(default), more)
     if arguments.config:
-        own = _checked(_read(Path(arguments.config)), more, remarks)
+        own, left_out = _checked(_read(Path(arguments.config)), more)
         own.setdefault("random_init", False)  # in this family, a file that is silent about goals has fixed ones
         values |= own
     flags = {key: value for key, value in vars(arguments).items() if value is not None}
-    values |= _checked({key: value for key, value in flags.items() if key in {*KNOWN, *ONLY, *ALIASES, *more}}, more)
+    names = {*KNOWN, *ONLY, *ALIASES, *more, *unused}
+    asked, idle_too = _checked({key: value for key, value in flags.items() if key in names}, more)
+    values |= asked
+    remarks = _remarks([*left_out, *(f"--{name}" for name in idle_too)], unused)
     idle = [f"--{name}" for name in IDLE_FLAGS if name in flags]
     if idle:
         remarks.append(f"Not needed: {', '.join(idle)}. medley uses all cores and keeps everything in the log folder.")
     return values, remarks
 
 
-def _checked(raw: Mapping[str, Any], more: Sequence[str], remarks: list[str] | None = None) -> dict[str, Any]:
-    """By today's names; refuses misspelt keys and values that cannot be had, and names what is unknown."""
+def _remarks(places: Sequence[str], unused: Sequence[str]) -> list[str]:
+    """What is left out, by the reason for it."""
+    there = [place for place in places if place in unused or place.rpartition(".")[2].lstrip("-") in unused]
+    unknown = [place for place in places if place not in there]
+    remarks = []
+    if unknown:
+        remarks.append(f"Left out, for this starter has nothing of that name: {', '.join(unknown)}.")
+    if there:
+        remarks.append(f"Left out, for the project's own code does not use it either: {', '.join(there)}.")
+    return remarks
+
+
+def _checked(raw: Mapping[str, Any], more: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """By today's names, and what is unknown; refuses misspelt keys and values that cannot be had."""
     known = {*KNOWN, *ONLY, *more}
     values: dict[str, Any] = {}
     unknown = []
     for place, value in raw.items():
         section, _, name = place.rpartition(".")
         key = ALIASES.get(place) or ALIASES.get(name, name)
-        if section in _MUST_SECTIONS:
+        if section in _MUST_SECTIONS and name not in more:
             unknown.append(place)
         elif key in known:
             if key in ONLY and value != ONLY[key]:
@@ -140,9 +158,7 @@ def _checked(raw: Mapping[str, Any], more: Sequence[str], remarks: list[str] | N
             raise ConfigError(f"there is no setting {place!r}. Did you mean {near[0]!r}?")
         else:
             unknown.append(place)
-    if unknown and remarks is not None:
-        remarks.append(f"Left out, for medley has nothing of that name: {', '.join(unknown)}.")
-    return values
+    return values, unknown
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.metaworld.names import benchmark_tasks
-from tests.compat.commands import COMPAT, printed_words, start
+from tests.compat.commands import COMPAT, printed_words, start, start_forked
 
 FOLDER = COMPAT / "must"
 SCRIPTS = FOLDER / "t3s_scripts" / "must" / "mt10"
@@ -103,28 +103,131 @@ def test_files_are_where_the_seed_says(tmp_path: Path) -> None:
     assert tomllib.loads((FOLDER / target / "pyproject.toml").read_text())["project"]["name"] == "medley"
 
 
+# As liqianxi/DST_MTRL has it, with sizes of its own: those of its MT10 file are medley's defaults.
+REFERENCE = {
+    "env_name": "mt10",
+    "selected_task_amount": 2,
+    "env": {"reward_scale": 1, "obs_norm": False},
+    "meta_env": {"obs_type": "with_goal_and_id"},
+    "replay_buffer": {"size": 1e6},
+    "net": {"hidden_shapes": [400, 400, 400]},
+    "task_embedding": {"em_hidden_shapes": [256, 128]},
+    "traj_encoder": {"latent_size": 32, "hidden_shapes": [256, 128]},
+    "generator": {"one_hot_mlp_hidden": 64, "generator_mlp_hidden": 48, "one_hot_result_dim": 64},
+    "sparse_training": {"pruning_ratio": 0.7},
+    "general_setting": {
+        "discount": 0.99,
+        "pretrain_epochs": 20,
+        "num_epochs": 3000,
+        "epoch_frames": 150,
+        "max_episode_frames": 150,
+        "generator_lr": 1e-4,
+        "batch_size": 1280,
+        "min_pool": 10000,
+        "success_traj_update_only": True,
+        "target_hard_update_period": 1000,
+        "use_soft_update": True,
+        "tau": 0.005,
+        "opt_times": 200,
+        "update_end_epoch": 2000,
+        "mask_update_interval": 25,
+        "eval_episodes": 3,
+        "recent_traj_window": 7,
+    },
+    "sac": {"plr": 3e-4, "qlr": 3e-4, "reparameterization": True, "automatic_entropy_tuning": True},
+}
+
+
+def _started(*words: str) -> tuple[dict[str, str], str]:
+    done = start_forked(FOLDER / "starter" / "mt_must_sac.py", (*words, "--print-only"), FOLDER)
+    return dict(word.split("=", 1) for word in printed_words(done)), done.stderr  # type: ignore[misc]
+
+
 def test_a_file_of_the_reference(tmp_path: Path) -> None:
     path = tmp_path / "reference.json"
-    path.write_text(
-        json.dumps(
-            {
-                "selected_task_amount": 2,
-                "traj_encoder": {"latent_size": 256, "hidden_shapes": [256, 128]},
-                "task_embedding": {"em_hidden_shapes": [256, 128]},
-                "sparse_training": {"pruning_ratio": 0.8},
-                "general_setting": {"mask_update_interval": 25, "recent_traj_window": 10},
-            }
-        )
+    path.write_text(json.dumps(REFERENCE))
+    words, said = _started("--config", str(path))
+    expected = {
+        "agent.must.pruning_ratio": "0.7",
+        "agent.must.hidden": "48",
+        "agent.must.latent": "32",
+        "agent.must.window": "7",
+        "agent.must.update_interval": "25",
+        "agent.must.update_end": "2000",
+        "agent.actor.hidden_dim": "400",
+        "agent.actor.num_layers": "3",
+        "env.tasks": "[reach,push]",
+        "env.goals": "single",
+    }
+    assert {key: words[key] for key in expected} == expected
+    assert "nothing of that name" not in said
+    assert (
+        "Left out, for the project's own code does not use it either: task_embedding.em_hidden_shapes, "
+        "traj_encoder.hidden_shapes, generator.one_hot_mlp_hidden, generator.one_hot_result_dim, "
+        "general_setting.success_traj_update_only.\n" in said
     )
-    starter = str(FOLDER / "starter" / "mt_must_sac.py")
-    done = start([sys.executable, starter, "--config", str(path), "--print-only"], FOLDER)
-    words = dict(word.split("=", 1) for word in printed_words(done))  # type: ignore[misc]
-    assert words["agent.must.pruning_ratio"] == "0.8"
-    assert words["agent.must.update_interval"] == "25"
-    assert words["agent.actor.hidden_dim"] == "400"
-    assert words["env.tasks"] == "[reach,push]"
-    for name in ("traj_encoder.latent_size", "task_embedding.em_hidden_shapes", "recent_traj_window"):
-        assert name in done.stderr
+    assert "agent.must.success_only=true" in said
+    must = load_config([f"{key}={value}" for key, value in words.items()]).agent.must  # type: ignore[attr-defined]
+    assert (must.hidden, must.latent, must.window, must.update_end) == (48, 32, 7, 2000)
+
+
+def test_masks_are_counted_in_epochs_there_and_in_episodes_here() -> None:
+    words, said = _started("--epoch_frames", "300", "--mask_update_interval", "5", "--sl_optim_times", "9")
+    assert words["agent.must.update_interval"] == "10"
+    assert words["agent.must.update_end"] == "6000"
+    assert words["agent.must.sl_steps"] == "9"
+    assert not said
+    words, _ = _started("--epoch_frames", "100", "--mask_update_interval", "1", "--num_envs", "20")
+    assert words["agent.must.update_interval"] == "2"  # two episodes of 100 steps in each task, of 150
+
+
+def test_our_settings_are_those_of_the_reference() -> None:
+    """Goals above all: its file says nothing about them, and then they are fixed."""
+    words, said = _started()
+    assert words["env.goals"] == "single"
+    assert not said
+    must = {key: value for key, value in words.items() if key.startswith("agent.must.")}
+    assert must == {
+        "agent.must.pruning_ratio": "0.8",
+        "agent.must.generator_lr": "0.0001",
+        "agent.must.hidden": "256",
+        "agent.must.latent": "256",
+        "agent.must.window": "10",
+        "agent.must.sl_steps": "5",
+        "agent.must.update_interval": "50",
+        "agent.must.update_end": "3000",
+        "agent.must.supervised": "true",
+        "agent.must.trajectories": "true",
+    }
+    assert _words(*["3", "50", "0.5", "1e-4", "1", "1", "10"])["env.goals"] == "single"
+    assert "env.goals" not in _started("--random_init", "true")[0]
+
+
+def test_a_flag_that_the_reference_does_not_use() -> None:
+    _, said = _started("--success_traj_update_only", "1")
+    assert "does not use it either: --success_traj_update_only." in said
+
+
+@pytest.mark.parametrize("place", [".", "../../..", "../../../../.."])
+def test_slurm_runs_a_copy_of_the_script(tmp_path: Path, place: str) -> None:
+    """In a folder of its own, under another name; SLURM_SUBMIT_DIR is where sbatch was called."""
+    copy = tmp_path / "job00007" / "slurm_script"
+    copy.parent.mkdir()
+    shutil.copy(SCRIPTS / "run_review.sh", copy)
+    python = tmp_path / "python"
+    python.write_text('#!/usr/bin/env bash\necho "$PWD: $*"\n')
+    python.chmod(0o755)
+
+    def job(submitted: Path) -> subprocess.CompletedProcess[str]:
+        settings = [f"SLURM_SUBMIT_DIR={submitted}", f"PYTHON={python}"]
+        return start(["env", *settings, "bash", str(copy), *["3", "50", "0.5", "1e-4", "1", "1", "10"]], submitted)
+
+    done = job((SCRIPTS / place).resolve())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{FOLDER}: starter/mt_must_sac.py --config meta_config/")
+    done = job(tmp_path)
+    assert done.returncode == 2
+    assert "submit it from the folder it is in" in done.stderr
 
 
 def test_the_seeds_command_trains_and_leaves_weights(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_file_of_the_family_is_read_key_by_key(tmp_path: Path) -> None:
         meta_env={"obs_type": "plain"},
     )
     done = _starter("--task_id", "0", "--config", path, "--tau", "0.02", "--print-only", "agent.n_step=2")
-    assert "Left out, for medley has nothing of that name: general_setting.colour." in done.stderr
+    assert "Left out, for this starter has nothing of that name: general_setting.colour." in done.stderr
     words = dict(word.split("=", 1) for word in printed_words(done))  # type: ignore[misc]
     assert words == {
         "env": "metaworld-mt1",
