@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # ./run_all.sh [options]: run_cluster.sh for all ten tasks of the testbed; it says which options and variables there are.
 set -euo pipefail
-HERE=$(cd "$(dirname "$0")" && pwd)
+# A job runs a copy of this file, in a folder of Slurm's own: then it is found from the one that sbatch was called in.
+for HERE in "$(dirname "$0")" "${SLURM_SUBMIT_DIR:-.}"/{.,compat/sac_ae}; do
+  if [ -f "$HERE/run_cluster.sh" ]; then break; fi
+done
+if [ ! -f "$HERE/run_cluster.sh" ]; then
+  echo "run_all.sh: submit it from the folder it is in, or from the top of the repository." >&2
+  exit 2
+fi
 TASKS=(
   "cartpole swingup"
   "reacher easy"

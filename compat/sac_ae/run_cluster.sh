@@ -3,13 +3,14 @@
 #
 # Trains ten seeds, each in ./runs/DOMAIN_TASK/CONFIG/seed_i. With Slurm (sbatch) every seed is a job of its own;
 # without it the same scripts run on this machine, and this one waits for them. The same command again goes on with
-# what was stopped and leaves alone what is finished. Variables that it looks at:
+# what was stopped and leaves alone what is finished, under way or in the queue. Variables that it looks at:
 #   SEEDS="1 2 3"       which seeds; default: 1 to 10
 #   CONFIG=sac_states   sac_ae (default), sac_pixels, sac_states, or any name of your own: sac_ae with other options
-#   JOBS=2              without Slurm: how many seeds at once; default: 1
+#   ON=local            on this machine although there is Slurm; ON=slurm: as jobs. Default: jobs where there is sbatch
+#   JOBS=2              on this machine: how many seeds at once; default: 1
 #   RUNS=./runs         where the folders are
 #   PYTHON=python3      which Python
-#   SLURM="--mem=8G"    with Slurm: what a job asks for instead of one GPU, 10 cores, 64 GB and three days
+#   SLURM="--mem=8G"    as jobs: what a job asks for instead of one GPU, 10 cores, 64 GB and three days
 set -euo pipefail
 if [ $# -lt 2 ] || [[ $1 == -* ]] || [[ $2 == -* ]]; then
   sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
@@ -19,6 +20,11 @@ DOMAIN=$1 TASK=$2
 shift 2
 CONFIG=${CONFIG:-sac_ae} SEEDS=${SEEDS:-1 2 3 4 5 6 7 8 9 10} JOBS=${JOBS:-1} RUNS=${RUNS:-./runs}
 PYTHON=${PYTHON:-$(command -v python || command -v python3)}
+ON=${ON:-$(command -v sbatch >/dev/null && echo slurm || echo local)}
+if [ "$ON" != local ] && [ "$ON" != slurm ]; then
+  echo "run_cluster.sh: ON=$ON does not exist; there is local, slurm." >&2
+  exit 2
+fi
 
 # ---- what is trained: change it here
 
@@ -49,8 +55,18 @@ JOB=(--nodes=1 --ntasks=1 "${ASKED[@]}" --requeue --signal=B:TERM@120)
 
 # ---- how it is started
 
-HERE=$(cd "$(dirname "$0")" && pwd)
-FOLDERS=()
+# A job runs a copy of this file, in a folder of Slurm's own: then it is found from the one that sbatch was called in.
+for HERE in "$(dirname "$0")" "${SLURM_SUBMIT_DIR:-.}"/{.,compat/sac_ae}; do
+  if [ -f "$HERE/train.py" ]; then break; fi
+done
+if [ ! -f "$HERE/train.py" ]; then
+  echo "run_cluster.sh: submit it from the folder it is in, or from the top of the repository." >&2
+  exit 2
+fi
+HERE=$(cd "$HERE" && pwd)
+mkdir -p "$RUNS"
+ALL=$(cd "$RUNS" && pwd)
+FOLDERS=() # of the seeds that run here
 
 # The two scripts of a seed.
 write_scripts() { # FOLDER SEED MORE...
@@ -83,6 +99,28 @@ END
 
 is_finished() { grep -qs '"status": "finished"' "$1/run.json"; }
 
+# By the job's script too: `id` may be that of a process, and Slurm counts its jobs from the start again some day. The
+# queue is asked for once, as that takes a while where nobody answers.
+is_queued() { # FOLDER
+  [ -s "$1/id" ] || return 1
+  [ -n "${QUEUE+known}" ] || QUEUE=$(squeue -h -o '%i %o' 2>/dev/null || true)
+  grep "^$(cat "$1/id") " <<<"$QUEUE" | grep -qF "/${1#"$ALL/"}/run.slrm"
+}
+
+# By the lock that a run holds; and, as it is some seconds old before it does, by the process that was started for it.
+is_running() { # FOLDER
+  local code=0
+  if [ -e "$1/.lock" ] && command -v flock >/dev/null; then
+    flock --nonblock --conflict-exit-code 9 "$1/.lock" true 2>/dev/null || code=$?
+    [ $code -ne 9 ] || return 0
+  fi
+  [ -s "$1/id" ] || return 1
+  case " $(ps -ww -o args= -p "$(cat "$1/id")" 2>/dev/null) " in
+    *" $1/run.sh "* | *" --work_dir $1 "*) ;;
+    *) return 1 ;;
+  esac
+}
+
 stop() { # what is under way saves itself, and goes on when this is started again
   trap - INT TERM
   # shellcheck disable=SC2046
@@ -93,31 +131,36 @@ stop() { # what is under way saves itself, and goes on when this is started agai
 trap stop INT TERM
 
 for seed in $SEEDS; do
-  folder=$RUNS/${DOMAIN}_$TASK/$CONFIG/seed_$seed
+  while [ "$ON" = local ] && [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do sleep 0.5; done
+  folder=$ALL/${DOMAIN}_$TASK/$CONFIG/seed_$seed
   mkdir -p "$folder"
-  folder=$(cd "$folder" && pwd)
   if is_finished "$folder"; then
     echo "$folder: finished"
     continue
   fi
-  if command -v squeue >/dev/null && [ -s "$folder/id" ] && [ -n "$(squeue -h -j "$(cat "$folder/id")" 2>/dev/null)" ]; then
+  if is_queued "$folder"; then
     echo "$folder: job $(cat "$folder/id") is in the queue already"
     continue
   fi
+  if is_running "$folder"; then
+    echo "$folder: a process is at work there already"
+    continue
+  fi
   write_scripts "$folder" "$seed" "$@"
-  FOLDERS+=("$folder")
-  if command -v sbatch >/dev/null; then
-    job=$(sbatch --parsable "$folder/run.slrm")
+  if [ "$ON" = slurm ]; then
+    if ! job=$(sbatch --parsable "$folder/run.slrm"); then
+      echo "run_cluster.sh: sbatch took no job; with ON=local the seeds are trained on this machine instead." >&2
+      exit 1
+    fi
     echo "${job%%;*}" >"$folder/id"
     echo "$folder: job ${job%%;*}"
   else
-    while [ "$(jobs -rp | wc -l)" -ge "$JOBS" ]; do sleep 0.5; done
+    FOLDERS+=("$folder")
     bash "$folder/run.sh" >>"$folder/stdout" 2>>"$folder/stderr" &
     echo $! >"$folder/id"
     echo "$folder: process $!"
   fi
 done
-command -v sbatch >/dev/null && exit 0
 
 while [ "$(jobs -rp | wc -l)" -gt 0 ]; do sleep 0.5; done
 failed=0

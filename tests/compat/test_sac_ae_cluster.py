@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,52 @@ def test_stopping_stops_what_it_started(tmp_path: Path) -> None:
         os.kill(int(path.read_text()), 0)
 
 
+WAITING = """#!/usr/bin/env bash
+# In the place of Python: at work for ten seconds, with the lock of its folder if it is told to take it.
+while [ "$1" != --work_dir ]; do shift; done
+if [ "$LOCKS" = yes ]; then
+  exec 9>"$2/.lock"
+  flock 9
+fi
+echo at work
+for _ in {1..100}; do sleep 0.1 9>&-; done
+"""
+
+
+@pytest.mark.parametrize("locks", ["no", "yes"])
+def test_a_seed_that_is_under_way_is_left_alone(tmp_path: Path, locks: str) -> None:
+    """By its process, before it holds the lock of its folder; by the lock, whatever `id` says."""
+    python = _script(tmp_path / "python", WAITING)
+    settings = {"PATH": _without_slurm(), "PYTHON": str(python), "SEEDS": "1", "LOCKS": locks}
+    command = [str(FOLDER / "run_cluster.sh"), "walker", "walk"]
+    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **settings}, stdout=subprocess.PIPE)
+    run = tmp_path / "runs" / "walker_walk" / "sac_ae" / "seed_1"
+    try:
+        _wait_for(lambda: (run / "stdout").exists() and "at work" in (run / "stdout").read_text())
+        if locks == "yes":
+            (run / "id").write_text("1\n")
+        before = {name: (run / name).read_text() for name in ("id", "run.sh", "run.slrm", "stdout", "stderr")}
+        done = _cluster(tmp_path, "walker", "walk", "--batch_size", "9", **settings)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"{run}: a process is at work there already\n"
+        assert not done.stderr
+        assert {name: (run / name).read_text() for name in before} == before
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    # Stopped, it is started again: neither the old lock nor the number of a dead process is in the way.
+    python = _script(tmp_path / "python", STAND_IN)
+    assert _cluster(tmp_path, "walker", "walk", **settings).returncode == 0
+    assert (run / "run.json").exists()
+
+
+def _wait_for(true: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
 SBATCH = """#!/usr/bin/env bash
 [ "$1" = --parsable ] && cp "$2" "$(dirname "$2")/submitted"
 echo "41$(date +%N);cluster"
@@ -144,6 +191,78 @@ def test_with_slurm_every_seed_is_a_job(tmp_path: Path) -> None:
     # It starts as written, from a folder whose name has a space.
     text = (seeds[0] / "run.sh").read_text().rstrip() + " --print-only\n"
     assert f"save_dir='{seeds[0]}'" in " ".join(printed_words(start(["bash", "-c", text], tmp_path)))
+
+
+NO_ANSWER = """#!/usr/bin/env bash
+echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller" >&2
+exit 1
+"""
+
+
+def test_a_slurm_that_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    _script(tmp_path / "bin" / "sbatch", NO_ANSWER)
+    python = _script(tmp_path / "python", STAND_IN)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    settings = {"PATH": path, "PYTHON": str(python), "SEEDS": "1 2"}
+    done = _cluster(tmp_path, "walker", "walk", **settings)
+    assert done.returncode == 1
+    assert "Unable to contact slurm controller" in done.stderr
+    assert "ON=local" in done.stderr
+    run = tmp_path / "runs" / "walker_walk" / "sac_ae" / "seed_1"
+    assert not (run / "id").exists()
+
+    done = _cluster(tmp_path, "walker", "walk", ON="local", **settings)
+    assert done.returncode == 0, done.stderr
+    assert (run / "run.json").exists()
+    assert f"process {(run / 'id').read_text()}" in done.stdout
+
+    done = _cluster(tmp_path, "walker", "walk", ON="lokal", **settings)
+    assert done.returncode == 2
+    assert "ON=lokal does not exist; there is local, slurm." in done.stderr
+
+
+SQUEUE = """#!/usr/bin/env bash
+echo "411 {0}/seed_1/run.slrm"
+echo "412 /somewhere/else.sh"
+"""
+
+
+def test_what_is_in_the_queue_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    config = tmp_path / "runs" / "walker_walk" / "sac_ae"
+    _script(tmp_path / "bin" / "sbatch", SBATCH)
+    _script(tmp_path / "bin" / "squeue", SQUEUE.format(config))
+    for seed, job in ((1, "411"), (2, "412"), (3, "41")):
+        (config / f"seed_{seed}").mkdir(parents=True)
+        (config / f"seed_{seed}" / "id").write_text(f"{job}\n")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    done = _cluster(tmp_path, "walker", "walk", PATH=path, SEEDS="1 2 3")
+    assert done.returncode == 0, done.stderr
+    assert f"{config}/seed_1: job 411 is in the queue already\n" in done.stdout
+    assert not (config / "seed_1" / "run.sh").exists()
+    for seed in (2, 3):  # 412 is somebody else's, and there is no 41
+        assert (config / f"seed_{seed}" / "submitted").exists()
+
+
+@pytest.mark.parametrize("place", [".", "../.."])
+def test_slurm_runs_a_copy_of_a_script(tmp_path: Path, place: str) -> None:
+    """In a folder of its own, under another name; SLURM_SUBMIT_DIR is where sbatch was called."""
+    (tmp_path / "bin").mkdir()
+    _script(tmp_path / "bin" / "sbatch", SBATCH)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    copy = tmp_path / "slurm_script"
+    for name, words in (("run_cluster.sh", ["fish", "swim"]), ("run_all.sh", [])):
+        shutil.copy(FOLDER / name, copy)
+        env = {**os.environ, "PATH": path, "SEEDS": "1", "SLURM_SUBMIT_DIR": str((FOLDER / place).resolve())}
+        done = subprocess.run(["bash", str(copy), *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        env["SLURM_SUBMIT_DIR"] = str(tmp_path)
+        done = subprocess.run(["bash", str(copy), *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "submit it from the folder it is in" in done.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == len(TESTBED) + 1
+    assert f" {FOLDER}/train.py " in (tmp_path / "runs/fish_swim/sac_ae/seed_1/run.sh").read_text()
 
 
 def test_the_whole_testbed(tmp_path: Path) -> None:
