@@ -210,6 +210,21 @@ def test_evaluate_stopped_and_started_again_ends_with_the_same_file(trained: Pat
     assert out.read_bytes() == whole
 
 
+def test_evaluate_gives_what_training_gave(trained: Path) -> None:
+    assert main(["evaluate", str(trained)]) == 0
+    again = json.loads((trained / "evaluation_episodes_800.json").read_text())
+    (trained / "evaluation_episodes_800.json").unlink()
+    before = json.loads((trained / "results.json").read_text())
+    last = before["evaluations"][-1]
+    assert {"step", "env_step", "frames", "updates", "episode", "success", "return", "per_task", "episodes"} == set(
+        last
+    )
+    assert {key: again[key] for key in last} == last
+    assert [again[key] for key in ("format", "protocol", "tasks")] == [
+        before[k] for k in ("format", "protocol", "tasks")
+    ]
+
+
 def test_evaluate_other_protocols(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(trained), "experiment.protocol=tdmpc2", "experiment.num_eval_episodes=2"]) == 0
     assert json.loads((trained / "evaluation_tdmpc2_800.json").read_text())["protocol"] == "tdmpc2"

@@ -106,11 +106,19 @@ def evaluate(
         return out, {**header, "complete": False}
     finally:
         evaluator.env.close()
-    result = {**header, "complete": True, **summarise(final, tasks)}
+    result = {**header, "complete": True, **_counters(folder), **summarise(final, tasks)}
     if evaluator.scores_intentions:
         result["matrix"] = matrix(final, tasks)
     write_json(out, result)
     return out, result
+
+
+def _counters(folder: Path) -> dict[str, int]:
+    """As results.json has them; a policy by itself knows its step and no more."""
+    if not (folder / "counters.json").is_file():
+        return {}
+    saved = read_json(folder / "counters.json")
+    return {**{key: saved[key] for key in ("env_step", "frames", "updates")}, "episode": saved["episodes_ended"]}
 
 
 def _way(config: Config, evaluator: Evaluator) -> dict[str, Any]:
