@@ -15,6 +15,7 @@ NAMES = {
     "three_steps_200": "… returns over three steps",
     "own_temperature": "… a temperature per task",
     "two_steps": "… returns over two steps",
+    "default": "… labels of targets lag",
 }
 
 
@@ -32,7 +33,7 @@ def main() -> None:
         axes.plot(*zip((0, 0), *points, strict=True), label=label, linewidth=1.7, **style)
     axes.axhline(74.8, color=INK, linewidth=0.8, linestyle=":")
     axes.text(432, 74, "multi-head SAC after 2,000 (published)", fontsize=6.5, color=INK, ha="right", va="top")
-    dress(axes, "MT10, horizon 500, 50 goals per task (two steps: 10, and 50 at the end)")
+    dress(axes, "MT10, horizon 500, 50 goals per task (last four: 10, and 50 at the end)")
     axes.set(xlabel="thousand steps of every task", ylabel="success (%)", ylim=(0, 102))
     axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.02))
     figure.savefig(HERE / "trials.png")
