@@ -26,7 +26,7 @@ test: $(VENV)/.dev          ## lint, types and all quick tests
 
 test-all: $(VENV)/.dev      ## the same with the long soaks and sweeps, and coverage
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term:skip-covered
 
 lint: $(VENV)/.dev          ## ruff and mypy
 	$(BIN)/ruff check .

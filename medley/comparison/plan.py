@@ -71,6 +71,8 @@ def _planned(label: str, like: Config, folder: Path, seed: int, fresh: bool, wor
     config = copy.deepcopy(like)  # nothing else follows from the seed, and composing takes a while
     config.setup.seed = seed
     path = folder / f"seed_{seed}"
+    if fresh:
+        check_source(config)
     return Planned(label, config, path, "new" if fresh else standing_of(config, Run(path)), words)
 
 

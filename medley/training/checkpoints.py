@@ -80,6 +80,7 @@ class Checkpoints:
             write_draft(draft / "manifest.json", digests)
             seal(self._threads, [], [draft / "manifest.json", draft])
             if final.exists():  # a save at the same step, after an interrupted evaluation
+                shutil.rmtree(aside, ignore_errors=True)
                 final.rename(aside)
             draft.rename(final)
             sync(self.folder)
@@ -97,7 +98,10 @@ class Checkpoints:
         return final
 
     def recover(self) -> None:
-        """What was put aside for a newer save of the same step is the checkpoint again if that save was cut off."""
+        """After a save that was cut off: what it had put aside for its own of the same step is the checkpoint again,
+        and its drafts are nothing."""
+        for draft in self.folder.glob(".*.tmp"):
+            shutil.rmtree(draft, ignore_errors=True)
         for aside in self.folder.glob(".*.old"):
             final = self.folder / aside.name[1:].removesuffix(".old")
             if final.exists():
@@ -185,11 +189,8 @@ class Checkpoints:
     def _delete_unlisted(self) -> None:
         try:
             manifests = {s: read_json(self.folder / str(s) / "replay.json") for s in self.steps()}
-        except (
-            DamagedError,
-            OSError,
-        ):  # a checkpoint that cannot say what it needs: nothing is deleted while it is there
-            return
+        except (DamagedError, OSError):
+            return  # a checkpoint that cannot say what it needs: nothing is deleted while it is there
         segments.delete_unlisted(self.buffer, [m for m in manifests.values() if m])
         self._listed = {step: segments.files(manifest) for step, manifest in manifests.items()}
 

@@ -38,6 +38,7 @@ class Evaluations:
         self.last = self._before = -1  # `_before`: of the one before the one under way
         self.made: list[dict[str, Any]] = []
         self._under_way: BackgroundEvaluation | None = None
+        self.patience = PATIENCE
 
     def due(self, step: int, done: bool) -> bool:
         if done:
@@ -82,7 +83,7 @@ class Evaluations:
     def settle(self, log: Log, should_stop: Callable[[], bool]) -> None:
         """Record the one under way. If a stop is asked for and it does not end soon, it is given up and due again, so
         that the run can be saved in time."""
-        left = PATIENCE
+        left = self.patience
         while self._under_way is not None and not self._under_way.ends_within(LOOK):
             left -= LOOK * should_stop()
             if left <= 0:

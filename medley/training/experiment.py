@@ -103,7 +103,10 @@ class Experiment:
 
     def _between_chunks(self, done: bool, should_stop: Callable[[], bool]) -> str | None:
         evaluations, background = self.evaluations, self.parts.eval_in_background and not done
-        evaluations.finish(self._log_evaluation, wait=not background)
+        if done:
+            evaluations.settle(self._log_evaluation, should_stop)
+        else:
+            evaluations.finish(self._log_evaluation, wait=False)
         due = evaluations.due(self.step, done)
         if due:
             self.parts.learner.check_finite(self.step)
@@ -112,8 +115,10 @@ class Experiment:
         if due and not background:
             with contextlib.suppress(Interrupted):  # then it is saved as still to be done
                 evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
-        if done or should_stop() or self._save_due(self._last_save):
+        saving = done or self._save_due(self._last_save)
+        if saving or (due and background) or should_stop():
             evaluations.settle(self._log_evaluation, should_stop)
+        if saving or should_stop():
             # A stop within many updates: the step is that of the last checkpoint, and yet much was learnt since.
             if self.step != self._last_save or self.parts.learner.updates != self._saved_updates or done:
                 self.save()
@@ -126,7 +131,6 @@ class Experiment:
             return "finished"
         if due and background:
             # After saving: if the run is killed while this goes on, it begins again from that checkpoint.
-            evaluations.finish(self._log_evaluation)
             self.rows.release()
             evaluations.begin(self._so_far())
         return None

@@ -27,6 +27,7 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
         for x in experiments:
             x.begin(step)
             begun.append(x)
+            x.evaluations.patience /= len(experiments)  # a stop waits for them one after another
         if experiments[0].config.experiment.update_when == "at_step":
             with ThreadPoolExecutor(1) as thread:
                 status = _run(experiments, should_stop, thread)

@@ -124,6 +124,7 @@ def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
         for run in runs:
             run.lock()
             locks.callback(run.unlock)
+            Checkpoints(run.path, 1).recover()  # before anybody looks for what there is
         before = [run.config() for run in runs]
         for config, run in zip(configs, runs, strict=True):
             run.write_config(config)

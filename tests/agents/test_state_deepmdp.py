@@ -14,6 +14,7 @@ from medley.agents.state_deepmdp import StateDeepMDP, StateDeepMDPConfig
 from medley.config.load import load_config
 from medley.errors import ConfigError
 from medley.gradients.combiners import Mean, combiner_names
+from medley.nn.stacked import StackedLinear
 from medley.nn.trunks import trunk_names
 from tests.nn.test_every_trunk import ACT, OBS, ROWS, make
 
@@ -160,6 +161,7 @@ def test_a_fresh_start_is_like_a_new_agent() -> None:
 def test_16_bits_change_little() -> None:
     exact, reduced = make_agent(), make_agent()
     reduced.reduce_precision()
+    assert any(layer.reduced for layer in reduced.critic.modules() if isinstance(layer, StackedLinear))
     noise = exact.draw_noise(ROWS, "all")
     one, other = (agent.update(make_batch(), "all", noise) for agent in (exact, reduced))
     assert all(float(one[k].mean()) == pytest.approx(float(v.mean()), abs=0.05) for k, v in other.items())

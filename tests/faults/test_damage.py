@@ -74,9 +74,13 @@ def test_an_older_damaged_checkpoint_is_left_alone(undisturbed: Path, stopped: P
     harness.assert_same_run(undisturbed, stopped)
 
 
-@pytest.mark.parametrize("keep", [1, 2])
-def test_killed_while_a_checkpoint_is_replaced(stopped: Path, tmp_path: Path, keep: int) -> None:
-    """A save at the same step replaces a checkpoint; at no instant may that be lost."""
+@pytest.mark.parametrize(
+    ("keep", "late", "looked_at"), [(1, False, False), (2, False, False), (2, True, False), (2, False, True)]
+)
+def test_killed_while_a_checkpoint_is_replaced(
+    stopped: Path, tmp_path: Path, keep: int, late: bool, looked_at: bool
+) -> None:
+    """A save at the same step replaces a checkpoint; at no instant may that be lost, whoever comes first afterwards."""
     at, step = stopped / "checkpoints" / "240", json.loads((stopped / "run.json").read_text())["step"]
     assert step == 240
 
@@ -93,6 +97,8 @@ def test_killed_while_a_checkpoint_is_replaced(stopped: Path, tmp_path: Path, ke
             return loaded
 
         def die(self: Path, target: Path) -> Path:
+            if target == at and late:
+                rename(self, target)
             if target == at:
                 os._exit(9)
             return rename(self, target)
@@ -101,13 +107,15 @@ def test_killed_while_a_checkpoint_is_replaced(stopped: Path, tmp_path: Path, ke
 
     code, text = harness.run(["resume", str(stopped)], tmp_path, die_between)
     assert code == 9, text
-    assert not at.exists()
-    code, text = harness.run(["evaluate", str(stopped), "experiment.num_eval_episodes=1"], tmp_path)
-    assert code == 0, text
-    assert (stopped / "evaluation_episodes_240.json").exists()
+    assert at.exists() == late
+    if looked_at:
+        code, text = harness.run(["evaluate", str(stopped), "experiment.num_eval_episodes=1"], tmp_path)
+        assert code == 0, text
+        assert (stopped / "evaluation_episodes_240.json").exists()
     code, text = harness.run(["resume", str(stopped)], tmp_path)
     assert code == 0, text
     assert "Going on from step 240" in text
+    assert not list(at.parent.glob(".*"))
 
 
 def test_all_checkpoints_damaged(stopped: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -118,7 +119,20 @@ def test_asked_to_stop_while_an_evaluation_goes_on(smooth: Path, tmp_path: Path)
     harness.assert_same_run(smooth, run)
 
 
-def test_a_stop_does_not_wait_for_a_long_evaluation(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "words", "at"),
+    [
+        (0.0, [], None),
+        (1.5, [], 40),  # a checkpoint waits for it
+        (1.5, ["experiment.save_freq=0"], 150),  # the next evaluation does
+        (1.5, ["experiment.save_freq=0", "experiment.num_train_steps=100"], 100),  # the end of the run
+    ],
+)
+def test_a_stop_does_not_wait_for_a_long_evaluation(
+    tmp_path: Path, seconds: float, words: list[str], at: int | None
+) -> None:
+    """A stop that is asked for so many seconds after it began; `at`: where the run waits by then."""
+
     def prepare() -> None:
         from medley.training import evaluations
 
@@ -128,18 +142,19 @@ def test_a_stop_does_not_wait_for_a_long_evaluation(tmp_path: Path) -> None:
 
         def begin_and_stop(self: evaluations.Evaluations, counters: dict[str, int]) -> None:
             begin(self, counters)
-            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
         evaluations.Evaluations.begin = begin_and_stop  # type: ignore[method-assign]
 
     began = time.monotonic()
-    code, text = harness.run(harness.train_words(tmp_path / "run", *OVERLAP), tmp_path, prepare)
+    code, text = harness.run(harness.train_words(tmp_path / "run", *OVERLAP, *words), tmp_path, prepare)
     assert code == 130, text
     assert time.monotonic() - began < 30
     assert harness.log_rows(tmp_path / "run/eval.log") == []
+    assert at in (None, json.loads((tmp_path / "run/run.json").read_text())["step"])
     code, text = harness.run(["resume", str(tmp_path / "run"), "experiment.num_train_steps=240"], tmp_path)
     assert code == 0, text
-    assert len(harness.log_rows(tmp_path / "run/eval.log")) == 2  # the one that was given up was made up for
+    assert [row["step"] for row in harness.log_rows(tmp_path / "run/eval.log")] == [150, 240]
 
 
 def test_an_error_while_learning_is_told_and_nothing_hangs(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_demonstrations_are_copied(tmp_path: Path, demos: Path, agent: str) -> N
         ("rce", 0.25, ["experiment.updates=2"]),  # swings between 0.2 and 0.6
         ("dac", 0.6, ["agent.discriminator.sees_actions=true"]),
         ("lfgp", 0.6, ["agent.discriminator.sees_actions=true", "agent.reward_scale=0.1", "agent.expert.share=0.5"]),
-        ("sacx", 0.6, ["agent.scheduler.kind=uniform"]),
+        ("sacx", 0.6, ["agent.scheduler.kind=uniform", "experiment.num_train_steps=5000"]),
         ("sqil", 0.6, ["experiment.updates=2", "agent.rnd.weight=0.02"]),
         ("sacx", 0.8, ["agent.prior.share=0.5"]),  # with demonstrations, as RLPD
         ("sparse", 0.6, ["agent.prior.share=0.5"]),

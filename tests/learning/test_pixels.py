@@ -49,7 +49,7 @@ DRQV2 = [
 @pytest.mark.parametrize(
     ("agent", "tasks", "steps", "words"),
     [
-        pytest.param("sac_ae", 1, 2200, SAC, marks=pytest.mark.long),
+        pytest.param("sac_ae", 1, 3000, SAC, marks=pytest.mark.long),
         ("drqv2", 1, 1400, DRQV2),
         pytest.param("sac", 1, 2500, SAC, marks=pytest.mark.long),
         pytest.param("drq", 1, 3500, [*SAC, "agent.pixels.shift=1"], marks=pytest.mark.long),

@@ -234,7 +234,12 @@ def test_ctrl_c_ends_it_quietly(make_run, tmp_path: Path) -> None:
     make_run()
     command = [sys.executable, "-m", "medley", "report", str(tmp_path / "runs"), "--serve", "--port", "0"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background may ignore it
     )
     assert process.stdout is not None
     line = process.stdout.readline()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -85,6 +87,26 @@ def test_a_damaged_checkpoint_takes_all_seeds_back(alone: Path, tmp_path: Path) 
     assert "Going on from step 80" in text
     for seed in SEEDS:
         harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
+
+
+def test_a_stop_waits_for_all_seeds_no_longer_than_for_one(tmp_path: Path) -> None:
+    """They settle their evaluations one after another."""
+
+    def tell() -> None:
+        from medley.training.evaluations import PATIENCE, Evaluations
+
+        settle = Evaluations.settle
+
+        def told(self: Evaluations, *args: Any) -> None:
+            print("patience", self.patience / PATIENCE, flush=True)
+            settle(self, *args)
+
+        Evaluations.settle = told  # type: ignore[method-assign, assignment]
+
+    more = ("setup.seed=1,2,3,4", "experiment.seeds_together=4", "experiment.num_train_steps=40")
+    code, text = harness.run(words(tmp_path, *more), tmp_path, tell)
+    assert code == 0, text
+    assert set(re.findall(r"patience (.*)", text)) == {"0.25"}
 
 
 def test_groups_hold_seeds_of_one_configuration() -> None:

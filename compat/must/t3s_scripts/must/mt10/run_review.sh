@@ -4,7 +4,7 @@
 # With Slurm, from here or from the top of the repository: sbatch --gres=gpu:1 ... run_review.sh SEED ...
 set -euo pipefail
 if [ $# -lt 7 ]; then
-  sed -n 's/^# //p' "$0" >&2
+  sed -n '2,/^set/s/^# //p' "$0" >&2
   exit 2
 fi
 # The folder with starter/, meta_config/ and log/. A job runs a copy of this file that lies in a folder of Slurm's own:
