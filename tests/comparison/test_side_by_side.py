@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from medley.cli import main
 from tests.comparison.test_compare import AGENTS, SMALL
-from tests.faults.harness import assert_same_run
+from tests.faults.harness import assert_same_run, came, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -47,20 +46,17 @@ def test_the_same_runs_as_one_after_the_other(tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.long
 def test_stopped_and_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = [*SMALL, "experiment.num_train_steps=4000", "experiment.eval_freq=400"]
+    long = [*SMALL, "experiment.num_train_steps=60000", "experiment.eval_freq=4000"]
     words = ["compare", AGENTS, "seeds=1", "jobs=2", *long, f"setup.base_path={tmp_path}"]
     child = subprocess.Popen([sys.executable, "-m", "medley", *words], stdout=subprocess.PIPE, text=True)
     runs = [tmp_path / "runs/point" / name / "seed_1" for name in ("plain", "heads")]
-    until = time.monotonic() + 100
-    while not all((run / "checkpoints/400").exists() for run in runs):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: all(came(run / "checkpoints/4000") for run in runs), "they did not start", 100)
     os.kill(child.pid, signal.SIGINT)
     said, _ = child.communicate(timeout=60)
     assert child.returncode == 130
     assert "The same command goes on with the comparison." in said
     assert main(words) == 0
-    assert [json.loads((run / "run.json").read_text())["step"] for run in runs] == [4000, 4000]
+    assert [json.loads((run / "run.json").read_text())["step"] for run in runs] == [60000, 60000]
     assert all("Going on from step" in (run / "stdout").read_text() for run in runs)
 
 

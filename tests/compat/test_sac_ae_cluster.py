@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import yaml
 
 from tests.compat.commands import ROOT, printed_words, start
 from tests.compat.sac_ae import FOLDER, TESTBED, TINY
+from tests.faults.harness import wait_until
 
 STAND_IN = """#!/usr/bin/env bash
 # In the place of Python: notes how many are at work, then says that the run is finished.
@@ -137,7 +137,8 @@ def test_a_seed_that_is_under_way_is_left_alone(tmp_path: Path, locks: str) -> N
     process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **settings}, stdout=subprocess.PIPE)
     run = tmp_path / "runs" / "walker_walk" / "sac_ae" / "seed_1"
     try:
-        _wait_for(lambda: (run / "stdout").exists() and "at work" in (run / "stdout").read_text())
+        wait_until(lambda: (run / "stdout").exists() and "at work" in (run / "stdout").read_text(), "it did not start")
+        wait_until(lambda: (run / "id").exists() and (run / "id").read_text().strip(), "nobody knows its number")
         if locks == "yes":
             (run / "id").write_text("1\n")
         before = {name: (run / name).read_text() for name in ("id", "run.sh", "run.slrm", "stdout", "stderr")}
@@ -153,13 +154,6 @@ def test_a_seed_that_is_under_way_is_left_alone(tmp_path: Path, locks: str) -> N
     python = _script(tmp_path / "python", STAND_IN)
     assert _cluster(tmp_path, "walker", "walk", **settings).returncode == 0
     assert (run / "run.json").exists()
-
-
-def _wait_for(true: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 SBATCH = """#!/usr/bin/env bash

@@ -98,14 +98,18 @@ class Child:
         return code
 
     def wait_for(self, path: Path, seconds: float = 60) -> None:
-        until = time.monotonic() + seconds
-        while not came(path):
-            assert time.monotonic() < until, f"{path} never came"
-            assert self.process.is_alive(), self.text()
-            time.sleep(0.005)
+        wait_until(lambda: came(path) or not self.process.is_alive(), f"{path} never came", seconds, 0.005)
+        assert came(path), self.text()
 
     def text(self) -> str:
         return self.output.read_text() if self.output.exists() else ""
+
+
+def wait_until(true: Callable[[], object], otherwise: str, seconds: float = 60, look: float = 0.05) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, otherwise
+        time.sleep(look)
 
 
 def came(path: Path) -> bool:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -40,11 +39,11 @@ def test_killed_and_resumed(tmp_path: Path, more: list[str]) -> None:
     assert json.loads((smooth / "run.json").read_text())["updates"] >= 1000
     for step in (200, 700):
         child = subprocess.Popen(words(run, *more), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until = time.monotonic() + 300
-        while not (run / "checkpoints" / str(step)).exists():
-            assert child.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.002)
+        at = run / "checkpoints" / str(step)
+        harness.wait_until(
+            lambda at=at, child=child: harness.came(at) or child.poll() is not None, "it hangs", 300, 0.002
+        )
+        assert child.poll() is None
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert json.loads((run / "run.json").read_text())["status"] == "running"

@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.faults.harness import wait_until
+
+PATIENCE = 240  # seconds: Slurm looks at its queue now and then
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 CONF = """\
 ClusterName=medley
@@ -141,13 +144,6 @@ def _free_ports(count: int) -> list[int]:
     return found
 
 
-def wait_until(true: Callable[[], object], what: str, seconds: float = 240) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, what
-        time.sleep(0.1)
-
-
 def steps(run: Path) -> int:
     return max((int(p.name) for p in (run / "checkpoints").glob("*") if p.name.isdigit()), default=0)
 
@@ -162,11 +158,11 @@ def preempt_and_cancel(cluster: Cluster, first: Path, second: Path) -> None:
         cluster.start_now()
         return said(second, "Going on from step") == 1
 
-    wait_until(lambda: steps(first) >= 40 and steps(second) >= 40, "they did not start")
+    wait_until(lambda: steps(first) >= 40 and steps(second) >= 40, "they did not start", PATIENCE)
     cluster.ask("sbatch", "-p", "high", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 1")
-    wait_until(lambda: said(first, "Stopped and saved") == 1, "it was not preempted")
-    wait_until(back, "it was not requeued")
+    wait_until(lambda: said(first, "Stopped and saved") == 1, "it was not preempted", PATIENCE)
+    wait_until(back, "it was not requeued", PATIENCE)
     job = (second / "id").read_text().strip()
     cluster.ask("scancel", job)
-    wait_until(lambda: said(second, "Stopped and saved") == 2, "it was not cancelled")
+    wait_until(lambda: said(second, "Stopped and saved") == 2, "it was not cancelled", PATIENCE)
     wait_until(lambda: not cluster.ask("squeue", "-h", "-j", job).strip(), "it is still there", 60)

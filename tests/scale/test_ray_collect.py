@@ -20,7 +20,7 @@ from medley.cli import main
 from medley.config.load import load_config
 from medley.errors import ConfigError
 from medley.scale.ray_collect import RayCollector
-from tests.faults.harness import assert_same_run, log_rows, train_words
+from tests.faults.harness import assert_same_run, came, log_rows, train_words, wait_until
 
 RAY = ["collect.on=ray", "collect.workers=2", "experiment.collect_steps=5"]
 
@@ -45,9 +45,7 @@ def _descends(process: int) -> bool:
 
 
 def _kill_one(checkpoint: Path, killed: list[int]) -> None:
-    until = time.monotonic() + 60
-    while not (checkpoint.exists() and _workers()) and time.monotonic() < until:
-        time.sleep(0.002)
+    wait_until(lambda: came(checkpoint) and _workers(), "nobody is at work", look=0.002)
     os.kill(_workers()[0], signal.SIGKILL)
     killed.append(1)
 
@@ -104,11 +102,9 @@ def test_a_killed_learner(ray: Any, tmp_path: Path) -> None:
     words = train_words(tmp_path / "run", *RAY, "collect.lag=3")
     address = ray.get_runtime_context().gcs_address
     child = subprocess.Popen([sys.executable, "-m", "medley", *words], env={**os.environ, "RAY_ADDRESS": address})
-    until = time.monotonic() + 60
-    while not (tmp_path / "run" / "checkpoints" / "400").exists():
-        assert time.monotonic() < until
-        assert child.poll() is None
-        time.sleep(0.002)
+    at = tmp_path / "run" / "checkpoints" / "400"
+    wait_until(lambda: came(at) or child.poll() is not None, "no checkpoint came", look=0.002)
+    assert child.poll() is None
     child.kill()
     child.wait()
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "running"

@@ -13,8 +13,8 @@ import pytest
 from medley.scale.folder import is_finished
 from tests.compat.commands import COMPAT
 from tests.compat.sac_ae import FOLDER, TINY
-from tests.faults.harness import log_rows
-from tests.scale.slurm_cluster import Cluster, preempt_and_cancel, wait_until
+from tests.faults.harness import log_rows, wait_until
+from tests.scale.slurm_cluster import Cluster, preempt_and_cancel
 from tests.scale.test_slurm import cluster, pytestmark  # noqa: F401
 
 WORDS = ["--encoder_type", "identity", "--decoder_type", "identity", *TINY[TINY.index("--hidden_dim") :]]
@@ -63,7 +63,7 @@ def test_a_script_is_submitted(cluster: Cluster, tmp_path: Path, monkeypatch: py
         monkeypatch.chdir(folder)
         asks = ["--time=5", f"--export=ALL,PYTHON={sys.executable}", "-o", str(out)]
         assert "Submitted" in cluster.ask("sbatch", "--wait", *asks, str(script), *words)
-        wait_until(lambda: out.exists() and "agent.must.pruning_ratio=0.5" in out.read_text(), "nothing was said", 60)
+        wait_until(lambda: out.exists() and "agent.must.pruning_ratio=0.5" in out.read_text(), "nothing was said")
         out.unlink()
 
 

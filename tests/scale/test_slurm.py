@@ -12,8 +12,8 @@ import pytest
 from medley.cli import main
 from medley.scale.folder import is_finished
 from medley.scale.status import standings
-from tests.faults.harness import assert_same_run
-from tests.scale.slurm_cluster import Cluster, missing, preempt_and_cancel, steps, wait_until
+from tests.faults.harness import assert_same_run, wait_until
+from tests.scale.slurm_cluster import PATIENCE, Cluster, missing, preempt_and_cancel, steps
 from tests.scale.test_sweep import NAMED
 
 pytestmark = [
@@ -69,10 +69,11 @@ def test_a_time_limit(cluster: Cluster, tmp_path: Path) -> None:
     words = ["launch", "on=slurm", "seeds=2", "resources.time=2", "resources.gpus=1", "resources.per_job=2", *options]
     assert main(words) == 0
     runs = [tmp_path / "runs" / "point" / "tiny" / f"seed_{i + 1}" for i in range(2)]
-    wait_until(lambda: all(steps(run) for run in runs), "they did not start together")
+    wait_until(lambda: all(steps(run) for run in runs), "they did not start together", PATIENCE)
     other = cluster.ask("sbatch", "--gres=gpu:1", "-o", "/dev/null", "--wrap", "true").split()[-1]
-    wait_until(lambda: "Resources" in cluster.ask("squeue", "-h", "-j", other, "-o", "%r"), "there are two GPUs")
-    wait_until(lambda: all("Stopped and saved" in (r / "stdout").read_text() for r in runs), "no limit came")
+    reason = ["squeue", "-h", "-j", other, "-o", "%r"]
+    wait_until(lambda: "Resources" in cluster.ask(*reason), "there are two GPUs", PATIENCE)
+    wait_until(lambda: all("Stopped and saved" in (r / "stdout").read_text() for r in runs), "no limit came", PATIENCE)
     cluster.finish(lambda: all(map(is_finished, runs)))
     assert all("Going on from step" in (run / "stdout").read_text() for run in runs)
     assert main(["train", *options, f"setup.save_dir={tmp_path / 'alone'}"]) == 0

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from medley.scale.slurm import minutes
 from medley.scale.status import standings, table
 from medley.scale.sweep import plan, read
 from medley.scale.worker import Worker
-from tests.faults.harness import assert_same_run, came
+from tests.faults.harness import assert_same_run, came, wait_until
 
 TINY = [
     *("env=point", "agent.actor.hidden_dim=8", "agent.critic.hidden_dim=8", "replay_buffer.batch_size=18"),
@@ -131,7 +130,7 @@ def test_what_the_launcher_itself_meets_is_a_failure_too(
     (folder / "launch.json").write_text("{ torn")  # what launching knew is not worth a run
     assert noted(folder) == {}
     # A disk that is full by the time that a run has been started: it does not go on by itself.
-    (folder / "run.sh").write_text("sleep 1000\n")
+    (folder / "run.sh").write_text("exec sleep 1000\n")
     (folder / "run.json").unlink()
     children: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
@@ -151,11 +150,8 @@ def start(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-m", "medley", "launch", *words], stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(path: Path, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not came(path):
-        assert time.monotonic() < until, f"{path} never came"
-        time.sleep(0.02)
+def wait_for(path: Path) -> None:
+    wait_until(lambda: came(path), f"{path} never came")
 
 
 @pytest.mark.long

@@ -17,8 +17,7 @@ from medley.scale import local
 from medley.scale.launch import prepare
 from medley.scale.sweep import Job, Request
 from medley.training.checkpoints import Checkpoints
-from tests.faults.harness import came
-from tests.scale.slurm_cluster import wait_until
+from tests.faults.harness import came, wait_until
 from tests.scale.test_sweep import TINY
 
 optuna = pytest.importorskip("optuna")
@@ -42,7 +41,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 def wait_for(run: Path) -> None:
     """Until it has begun to learn."""
-    wait_until(lambda: max(Checkpoints(run, 1).steps(), default=0) >= 80, f"{run} did not start", 60)
+    wait_until(lambda: max(Checkpoints(run, 1).steps(), default=0) >= 80, f"{run} did not start")
 
 
 def table(folder: Path) -> list[dict[str, str]]:
