@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from medley.reporting import page, style
+from medley.reporting.aggregates import Interval, aggregates
 from medley.reporting.alignment import Aligned, align
 from medley.reporting.differences import Difference, method_differences, protocol_differences, shown
 from medley.reporting.runs import RunGroup, find_runs, group_runs
@@ -29,8 +30,8 @@ class Row:
     label: str
     seeds: int
     step: int
-    mean: tuple[float, float, float]  # value, lower and upper end
-    iqm: tuple[float, float, float]
+    mean: Interval
+    iqm: Interval
     worst: tuple[str, float]
     best: tuple[str, float]
     rate: float  # transitions per second of one run, over all tasks
@@ -44,8 +45,8 @@ def compared(paths: Sequence[Path], labels: Mapping[Path, str] | None = None) ->
 
 
 def row(group: RunGroup, aligned: Aligned) -> Row:
-    band = aligned.success_band
-    tasks = aligned.success[..., -1].mean(axis=0)
+    final = aligned.success[..., -1]
+    averages, tasks = aggregates(final), final.mean(axis=0)
     order = np.argsort(tasks, kind="stable")
     minutes = [run.progress("minutes") for run in group.runs]
     frames = [run.progress("frames") for run in group.runs]
@@ -54,8 +55,8 @@ def row(group: RunGroup, aligned: Aligned) -> Row:
         aligned.label,
         len(aligned.seeds),
         int(aligned.steps[-1]),
-        (float(band.mean[-1]), float(band.mean_low[-1]), float(band.mean_high[-1])),
-        (float(band.iqm[-1]), float(band.iqm_low[-1]), float(band.iqm_high[-1])),
+        averages["mean"],
+        averages["IQM"],
         (aligned.tasks[order[0]], float(tasks[order[0]])),
         (aligned.tasks[order[-1]], float(tasks[order[-1]])),
         float(np.mean(rates)),
@@ -134,7 +135,7 @@ def _table(differences: Sequence[Difference], labels: Sequence[str]) -> str:
     return page.table(["option", *labels], rows)
 
 
-def _value(value: tuple[float, float, float]) -> str:
+def _value(value: Interval) -> str:
     return " ".join(filter(None, [_percent(value[0]), interval(*value[1:])]))
 
 

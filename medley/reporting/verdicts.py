@@ -128,7 +128,8 @@ def efficiency_picture(groups: Sequence[Scored], stem: Path) -> Picture:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
         style.percent_axis(axes)
         axes.set_xlabel(against, fontsize=8.5, color=style.INK)
-    _legend(figure, groups)
+    ends = [float(band.iqm[-1]) for _, band in curves["environment steps per task"]]
+    _legend(figure, groups, sorted(range(len(groups)), key=lambda index: -ends[index]))
     caption = f"The interquartile mean over runs and tasks as training goes on. {_about(groups, 'Band')}"
     if len(curves) > 1:
         caption += " Minutes are without evaluations"
@@ -168,9 +169,11 @@ def _names(axes: Any, labels: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
 
 
-def _legend(figure: Any, groups: Sequence[Scored]) -> None:
-    lines = [Line2D([], [], color=style.colour(i), linestyle=style.dash(i), lw=1.9) for i in range(len(groups))]
-    style.legend(figure, lines, _labels(groups))
+def _legend(figure: Any, groups: Sequence[Scored], order: Sequence[int] = ()) -> None:
+    """In the given order, or that of the groups: of many lines, the best should be found first."""
+    order, labels = order or range(len(groups)), _labels(groups)
+    lines = [Line2D([], [], color=style.colour(i), linestyle=style.dash(i), lw=1.9) for i in order]
+    style.legend(figure, lines, [labels[i] for i in order])
 
 
 def _labels(groups: Sequence[Scored]) -> list[str]:

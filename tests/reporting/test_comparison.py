@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -29,6 +30,19 @@ def test_rows_have_the_methods_names_figures_and_speed(make_run) -> None:
     assert b.worst[1] <= b.mean[0] <= b.best[1]
     assert a.minutes == 12.5
     assert a.rate == pytest.approx(300_000 / 750)
+
+
+def test_the_figures_are_those_of_the_statistics_on_the_same_page(make_run, tmp_path: Path) -> None:
+    write_report([make_run(config=name, seed=seed, speed=0.4) for name in "ab" for seed in (1, 2, 3)], tmp_path)
+    tables = []
+    for name in ("methods", "summary"):
+        with (tmp_path / "report" / f"{name}.csv").open(newline="") as file:
+            tables.append(list(csv.DictReader(file)))
+    for method, summary in zip(*tables, strict=True):
+        assert method["mean_low"] < method["mean"] < method["mean_high"]
+        for figure in ("mean", "iqm"):
+            keys = [f"{figure}{end}" for end in ("", "_low", "_high")]
+            assert [method[key] for key in keys] == [summary[key] for key in keys]
 
 
 def test_the_console_table_fits_a_terminal(make_run) -> None:

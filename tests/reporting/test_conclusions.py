@@ -7,6 +7,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -112,6 +113,20 @@ def test_sample_efficiency_over_control_steps_and_minutes(make_run, tmp_path: Pa
     (path / "train.log").unlink()
     groups, _ = scored(_found(tmp_path / "runs"))
     assert groups[0].minutes is None
+
+
+def test_the_best_comes_first_in_a_legend(make_run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, speed in (("a", 0.3), ("b", 2.0), ("c", 0.6)):
+        make_run(config=name, speed=speed)
+    shown: list[tuple[str, str]] = []
+
+    def legend(figure: Any, lines: list[Any], labels: list[str]) -> None:
+        shown.extend((label, line.get_color()) for label, line in zip(labels, lines, strict=True))
+
+    monkeypatch.setattr(style, "legend", legend)
+    groups, _ = scored(_found(tmp_path / "runs"))
+    efficiency_picture(groups, tmp_path / "picture")
+    assert shown == [(f"{name} (1 run)", style.colour("abc".index(name))) for name in "bca"]
 
 
 def test_one_run_gets_tables_but_no_pictures(make_run, tmp_path: Path) -> None:
