@@ -157,7 +157,7 @@ def wait_for(path: Path) -> None:
 @pytest.mark.long
 def test_a_killed_launcher_loses_nothing(here: Path) -> None:
     """Its run goes on; the same command waits for it and does the rest."""
-    words = [*NAMED, "experiment.num_train_steps=1200", "seeds=2"]
+    words = [*NAMED, "experiment.num_train_steps=6000", "seeds=2"]
     first = start(*words)
     folder = here / "runs" / "point" / "tiny"
     wait_for(folder / "seed_1" / "checkpoints" / "80")
@@ -172,7 +172,7 @@ def test_a_killed_launcher_loses_nothing(here: Path) -> None:
 
 
 def test_asked_to_stop_runs_save_themselves(here: Path) -> None:
-    words = [*NAMED, "experiment.num_train_steps=5000"]
+    words = [*NAMED, "experiment.num_train_steps=1000000"]
     first = start(*words)
     folder = here / "runs" / "point" / "tiny" / "seed_1"
     wait_for(folder / "checkpoints" / "80")
@@ -181,4 +181,4 @@ def test_asked_to_stop_runs_save_themselves(here: Path) -> None:
     assert first.returncode == 130
     assert json.loads((folder / "run.json").read_text())["status"] == "stopped"
     (row,) = standings([folder])
-    assert (row.state, row.of) == ("stopped", 5000)
+    assert (row.state, row.of) == ("stopped", 1_000_000)

@@ -54,15 +54,16 @@ def test_killed_in_the_middle_it_goes_on_as_if_nothing_had_been(tmp_path: Path) 
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    reference = start(whole, *LONGER, *SEARCH)
-    first = start(killed, *LONGER, *SEARCH)
+    words = [*LONGER, *SEARCH, "experiment.num_train_steps=6000", "experiment.eval_freq=3000"]
+    reference = start(whole, *words)
+    first = start(killed, *words)
     under_way = killed / "tune/point/a/trial_001/seed_1"
     wait_for(under_way)
     first.kill()  # SIGKILL
     os.kill(int((under_way / "id").read_text()), signal.SIGKILL)  # and the run, which would go on by itself
     first.wait()
     assert json.loads((under_way / "run.json").read_text())["status"] == "running"
-    said, _ = start(killed, *LONGER, *SEARCH).communicate(timeout=120)
+    said, _ = start(killed, *words).communicate(timeout=120)
     assert "1 of 2 trials are done, 1 to go on with" in said
     assert "goes on" in said
     assert "Going on from step" in (under_way / "stdout").read_text()
@@ -76,14 +77,14 @@ def test_killed_in_the_middle_it_goes_on_as_if_nothing_had_been(tmp_path: Path) 
     assert (folder / "trials.png").read_bytes().startswith(b"\x89PNG")
     study = optuna.load_study(study_name="medley", storage=f"sqlite:///{folder / 'study.db'}")
     last = json.loads((under_way / "results.json").read_text())["evaluations"][-1]
-    assert (study.trials[1].value, last["step"]) == (pytest.approx(last["return"]), 1200)
+    assert (study.trials[1].value, last["step"]) == (pytest.approx(last["return"]), 6000)
     assert f"Best of 2: trial {study.best_trial.number}, return" in said
     assert f"agent.optimizers.actor.lr={study.best_params['agent.optimizers.actor.lr']}" in said
 
 
 @pytest.mark.long
 def test_asked_to_stop_it_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = [*LONGER, *SEARCH, "jobs=2", "experiment.num_train_steps=4000", "seeds=2"]
+    more = [*LONGER, *SEARCH, "jobs=2", "experiment.num_train_steps=1000000", "seeds=2"]
     first = start(tmp_path, *more)
     runs = [tmp_path / "tune/point/a/trial_000" / f"seed_{seed}" for seed in (1, 2)]
     for run in runs:
