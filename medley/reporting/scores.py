@@ -48,7 +48,7 @@ class Scored:
     @property
     def minutes(self) -> Floats | None:
         """Of training, [runs, points]; None where a log does not say."""
-        rows = [_minutes(run, self.aligned.steps.astype(np.float64)) for run in self.aligned.runs]
+        rows = [minutes_at(run, self.aligned.steps.astype(np.float64)) for run in self.aligned.runs]
         known = [row for row in rows if row is not None]
         return np.stack(known) if len(known) == len(rows) else None
 
@@ -82,7 +82,8 @@ def highest_return(run: RunData) -> int | None:
     return int(min(CONTROL_STEPS, steps)) if steps > 0 else CONTROL_STEPS
 
 
-def _minutes(run: RunData, steps: Floats) -> Floats | None:
+def minutes_at(run: RunData, steps: Floats) -> Floats | None:
+    """How long training had taken at these steps; None where the log does not say."""
     rows = [(number(row["step"]), number(row.get("duration"))) for row in run.train]
     if not rows or not np.isfinite(rows).all() or rows[-1][0] < 0.9 * steps[-1]:
         return None

@@ -19,6 +19,7 @@ from typing import IO, Any
 import torch
 import yaml
 
+import medley
 from medley.config.load import from_dict, to_dict
 from medley.config.resolve import fill_and_check
 from medley.config.schema import Config
@@ -155,8 +156,11 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def describe_machine() -> dict[str, Any]:
     """Versions and hardware, so that a result can be placed later."""
-    versions: dict[str, str] = {"python": platform.python_version()}
-    for package in ("medley", "torch", "numpy", "gymnasium", "metaworld", "mujoco"):
+    versions = {
+        "python": platform.python_version(),
+        "medley": medley.__version__,
+    }  # ours also where it is not installed
+    for package in ("torch", "numpy", "gymnasium", "metaworld", "mujoco"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,21 @@ def test_the_table_is_that_of_the_runs() -> None:
         assert float(re.sub(",", "", rate)) == pytest.approx(one.rate, abs=0.6)
         if name.lower() in alone:
             assert float(update) == pytest.approx(alone[name.lower()], abs=5.1e-3)
+
+
+def test_their_curves_and_costs_are_those_of_the_runs() -> None:
+    script = runpy.run_path(str(MT10 / "keep_tables.py"))
+    assert {folder.name for folder in script["FOLDERS"]} >= {path.parent.parent.name for path in MT10.rglob("seed_1")}
+    for folder in script["FOLDERS"]:
+        for path, text in script["tables"](folder).items():
+            assert path.read_text() == text, path
+    with (MT10 / "methods" / "curves.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["method"], row["seed"]) == ("care", "1")]
+    assert [(row["step"], row["goals"]) for row in rows][-2:] == [("175000", "10"), ("200000", "50")]
+    minutes = [float(row["minutes"]) for row in rows]
+    assert minutes == sorted(minutes)
+    of_tasks = [float(value) for value in list(rows[-1].values())[9:]]
+    assert float(rows[-1]["success"]) == pytest.approx(sum(of_tasks) / len(of_tasks))
 
 
 @pytest.mark.parametrize(("name", "title"), [("half_hour", "half an hour"), ("ten_minutes", "ten minutes")])

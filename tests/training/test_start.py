@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
+import medley
 from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, MedleyError
-from medley.training.run import Run
+from medley.training.run import Run, describe_machine
 from medley.training.start import resume, train, train_seeds
 from tests.faults import harness
 
@@ -118,3 +120,13 @@ def test_what_went_wrong_in_simulators_is_counted_over_resumes(tmp_path: Path, m
         assert main(words) == 0
     rows = [json.loads(line) for line in (run / "train.log").read_text().splitlines()]
     assert (rows[0]["instabilities"], rows[-1]["instabilities"]) == (2, 4)
+
+
+def test_a_run_knows_what_trained_it_where_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("medley.training.run.version", missing)
+    versions = describe_machine()["versions"]
+    assert versions["medley"] == medley.__version__
+    assert versions["mujoco"] == "not installed"
