@@ -55,11 +55,12 @@ JOB=(--nodes=1 --ntasks=1 "${ASKED[@]}" --requeue --signal=B:TERM@120)
 
 # ---- how it is started
 
-# A job runs a copy of this file, in a folder of Slurm's own: then it is found from the one that sbatch was called in.
+# A job runs a copy of this file, in a folder of Slurm's own: then it is found from the one that sbatch was called in,
+# where there may be a train.py of somebody else's.
 for HERE in "$(dirname "$0")" "${SLURM_SUBMIT_DIR:-.}"/{.,compat/sac_ae}; do
-  if [ -f "$HERE/train.py" ]; then break; fi
+  if [ -f "$HERE/train.py" ] && [ -f "$HERE/../starting.py" ]; then break; fi
 done
-if [ ! -f "$HERE/train.py" ]; then
+if [ ! -f "$HERE/train.py" ] || [ ! -f "$HERE/../starting.py" ]; then
   echo "run_cluster.sh: submit it from the folder it is in, or from the top of the repository." >&2
   exit 2
 fi

@@ -38,7 +38,7 @@ class TaskEncoderConfig:
 class SoftModularizationConfig:
     should_use: bool = opt(False, "true: same as agent.trunk=soft_modules")
     mode: str = opt("soft_modularization", "the only mode there is")
-    num_experts: int = opt(2, "same as agent.soft_modules.modules, if `should_use`")
+    num_experts: int | None = opt(None, "same as agent.soft_modules.modules, if `should_use`")
 
 
 @dataclass
@@ -64,7 +64,7 @@ class MultitaskConfig:
 
 @dataclass
 class ModeConfig:
-    mode: str = opt("attention", "same as agent.care.mode, with type_to_select=moe")
+    mode: str | None = opt(None, "same as agent.care.mode, with type_to_select=moe")
 
 
 @dataclass
@@ -94,15 +94,23 @@ def translate(options: SACConfig, tasks: int) -> None:
     if flags.should_use_disentangled_alpha is not None:
         options.alpha_per_task = flags.should_use_disentangled_alpha
     if flags.should_use_task_encoder:
+        if options.task_input not in ("auto", "encoder"):
+            raise ConfigError(
+                f"agent.task_input={options.task_input} and agent.multitask.should_use_task_encoder=True ask for "
+                "different labels of tasks: leave one out."
+            )
         options.task_input = "encoder"
     moe = encoder.moe
+    mode = moe.task_id_to_encoder_id_cfg.mode
     if encoder.type_to_select == "moe":
-        options.care.mode = moe.task_id_to_encoder_id_cfg.mode
-        options.care.experts = moe.num_experts
+        if mode is not None:
+            options.care.mode = mode
+        if moe.num_experts is not None:
+            options.care.experts = moe.num_experts
     elif moe.num_experts is not None:
         raise ConfigError("agent.encoder.moe.num_experts needs agent.encoder.type_to_select=moe.")
     experts = flags.actor_cfg.moe_cfg
-    if experts.should_use:
+    if experts.should_use and experts.num_experts is not None:
         options.soft_modules.modules = experts.num_experts
     if experts.mode != (known := SoftModularizationConfig().mode):
         raise ConfigError(f"agent.multitask.actor_cfg.moe_cfg.mode={experts.mode!r} does not exist: it is {known}.")

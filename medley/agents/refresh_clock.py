@@ -16,9 +16,8 @@ class RefreshClock:
 
     def __init__(self, horizon: int, tasks: int, options: MustConfig) -> None:
         self.frames, self.options = horizon * tasks, options  # of an iteration, over all tasks
-        # There may be far fewer updates between two refreshes than are usual for settling.
-        self.settling = min(options.settle_updates, options.update_interval * horizon // 4)
-        self.numbers = torch.zeros(2, dtype=torch.int64)  # frames so far; the first update of the last refresh
+        # Frames so far; the first update of the last refresh; for how many updates after it critics settle.
+        self.numbers = torch.zeros(3, dtype=torch.int64)
 
     @property
     def iteration(self) -> int:
@@ -33,6 +32,8 @@ class RefreshClock:
         due = self.iteration // o.update_interval
         is_new = due > before // o.update_interval and due * o.update_interval < o.update_end
         if is_new and not self.is_unsettled(updates):  # one at a time
+            # There may be far fewer updates between two refreshes than are usual for settling.
+            self.numbers[2] = min(o.settle_updates, (updates - int(self.numbers[1])) // 4)
             self.numbers[1] = updates
 
     def place(self, update: int) -> int | None:
@@ -55,5 +56,5 @@ class RefreshClock:
 
     @property
     def _last(self) -> int:
-        """The first masks replace none that anything was learnt with."""
-        return self.options.refresh_updates - 1 + (self.settling if self.numbers[1] else 0)
+        """The first masks replace none that anything was learnt with: nothing settles."""
+        return self.options.refresh_updates - 1 + int(self.numbers[2])

@@ -75,7 +75,7 @@ class SACConfig(AgentConfig):
     max_value: float | None = opt(
         None,
         "targets of the critics lie between minus and plus this; 0: anywhere; null: what the largest reward of the env "
-        "allows, where that is known (Meta-World: 10 / (1 - discount))",
+        "allows, where that is known (Meta-World: 10 / (1 - discount)) and the temperature is learned",
     )
     grad_clip: float | None = opt(1.0, "largest gradient norm per network; null: no clipping")
     actor: ActorConfig = opt(ActorConfig(), "")
@@ -98,10 +98,13 @@ class SACConfig(AgentConfig):
 
 
 def max_value(options: SACConfig, spaces: Spaces) -> float:
-    """No policy earns more than the largest reward in every step."""
+    """No policy earns more than the largest reward in every step. Entropy adds to that: little once a learned alpha has
+    become small, but a given one stays what it is."""
     if options.max_value is not None:
         return options.max_value or math.inf
     if spaces.max_reward is None or options.discount == 1 or options.reward_normalization != "none":
+        return math.inf
+    if not options.learn_temperature:
         return math.inf
     return spaces.max_reward * abs(options.reward_scale) / (1 - options.discount) or math.inf
 

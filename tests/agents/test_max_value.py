@@ -26,6 +26,7 @@ QUICK = ["env.tasks=[reach-v3,push-v3]", "agent.actor.hidden_dim=8", "agent.crit
         ({"reward_scale": 0.0}, math.inf),
         ({"discount": 1.0}, math.inf),
         ({"reward_normalization": "ema_std"}, math.inf),
+        ({"learn_temperature": False}, math.inf),  # entropy may be worth more than rewards, for ever
         ({"max_value": 70.0}, 70.0),
         ({"max_value": 0.0}, math.inf),
     ],

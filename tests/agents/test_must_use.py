@@ -38,6 +38,19 @@ def test_refreshes_begin_every_so_many_episodes() -> None:
     assert all(p == "all" for i, p in enumerate(phases) if i % 20 > 8 or 4 <= i < 20 or i >= 60)
 
 
+@pytest.mark.parametrize("every", [1, 2, 5])
+def test_critics_settle_in_a_quarter_of_the_updates_between_refreshes(every: int) -> None:
+    """An update for so many steps: fewer updates, and the actor rests for the same share of them."""
+    agent = make(update_interval=8, update_end=100, refresh_updates=2)
+    agent.observe(episode(99), 0)
+    rests = []
+    for n in range(24 * HORIZON):
+        if n % every == 0:
+            rests.append(agent.phase(n // every).startswith("critic"))
+        agent.observe(episode(n)[n % HORIZON : n % HORIZON + 1], n // every + 1)
+    assert sum(rests) / len(rests) == pytest.approx(2 / 3 / 4, abs=0.02)  # the first of three settles nothing
+
+
 def test_targets_stay_what_they_were_until_critics_have_settled() -> None:
     """Masks change at once; what they do to the values of a target must not be learnt."""
     agent = make(generator_rl_lr=0.1)

@@ -100,31 +100,31 @@ def test_a_seed_that_fails_is_said_and_the_others_run(tmp_path: Path) -> None:
     assert "--encoder_type identity --action_repeat 4" in (config / "seed_2" / "run.sh").read_text()
 
 
-def test_stopping_stops_what_it_started(tmp_path: Path) -> None:
-    python = _script(tmp_path / "python", "#!/usr/bin/env bash\nexec sleep 60\n")
+@pytest.mark.parametrize("words", [("run_cluster.sh", "cartpole", "swingup"), ("run_all.sh",)], ids=lambda w: w[0])
+def test_stopping_stops_what_it_started(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The signal is for the script alone, as that of Slurm's `--signal=B:` is."""
+    python = _script(tmp_path / "python", "#!/usr/bin/env bash\nexec sleep 600\n")
     settings = {**os.environ, "PATH": _without_slurm(), "PYTHON": str(python), "SEEDS": "1"}
-    process = subprocess.Popen([str(FOLDER / "run_cluster.sh"), "walker", "run"], cwd=tmp_path, env=settings)
-    path = tmp_path / "runs" / "walker_run" / "sac_ae" / "seed_1" / "id"
-    for _ in range(100):
-        if path.exists() and path.read_text().strip():
-            break
-        time.sleep(0.1)
+    process = subprocess.Popen([str(FOLDER / words[0]), *words[1:]], cwd=tmp_path, env=settings)
+    path = tmp_path / "runs" / "cartpole_swingup" / "sac_ae" / "seed_1" / "id"
+    wait_until(lambda: path.exists() and path.read_text().strip(), "it did not start")
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(path.read_text()), 0)
+    assert [run.name for run in (tmp_path / "runs").iterdir()] == ["cartpole_swingup"]
 
 
 WAITING = """#!/usr/bin/env bash
-# In the place of Python: at work for ten seconds, with the lock of its folder if it is told to take it.
+# In the place of Python: at work until it is stopped, with the lock of its folder if it is told to take it.
 while [ "$1" != --work_dir ]; do shift; done
 if [ "$LOCKS" = yes ]; then
   exec 9>"$2/.lock"
   flock 9
 fi
 echo at work
-for _ in {1..100}; do sleep 0.1 9>&-; done
+for _ in {1..6000}; do sleep 0.1 9>&-; done
 """
 
 
@@ -252,6 +252,8 @@ def test_slurm_runs_a_copy_of_a_script(tmp_path: Path, place: str) -> None:
         done = subprocess.run(["bash", str(copy), *words], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         env["SLURM_SUBMIT_DIR"] = str(tmp_path)
+        for foreign in ("train.py", "run_cluster.sh"):  # as in the project that these come from
+            _script(tmp_path / foreign, "exit 0\n")
         done = subprocess.run(["bash", str(copy), *words], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == 2
         assert "submit it from the folder it is in" in done.stderr

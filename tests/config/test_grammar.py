@@ -70,6 +70,15 @@ def test_flags_of_seed_002_say_what_medleys_words_say() -> None:
     mixture = "agent.encoder.moe.num_experts=4 agent.encoder.moe.task_id_to_encoder_id_cfg.mode=gate"
     care = load(f"env=point agent.encoder.type_to_select=moe {mixture}")[1].care
     assert (care.experts, care.mode) == (4, "gate")
+    # what they leave open stays as medley's own words have it
+    care = load("env=point agent=care agent.encoder.type_to_select=moe agent.care.experts=4 agent.care.mode=gate")[
+        1
+    ].care
+    assert (care.experts, care.mode) == (4, "gate")
+    modules = "agent.multitask.actor_cfg.moe_cfg.should_use=True agent.soft_modules.modules=3"
+    assert load(f"env=point agent=soft_modules {modules}")[1].soft_modules.modules == 3
+    experts = "agent.multitask.actor_cfg.moe_cfg.should_use=True agent.multitask.actor_cfg.moe_cfg.num_experts=5"
+    assert load(f"env=point {experts}")[1].soft_modules.modules == 5
     assert load(f"env=metaworld-quick {flag}disentangled_alpha=False")[1].alpha_per_task is False
     assert load("env=metaworld-quick")[1].alpha_per_task is True
     assert load("env=point")[1].alpha_per_task is False
@@ -222,6 +231,7 @@ def test_words_that_are_no_options(word: str) -> None:
         ("agent.multitask.actor_cfg.moe_cfg.mode=bogus", "it is soft_modularization"),
         ("agent.builder.discount=0.9", "there is no option agent.builder.discount. Did you mean 'agent.discount'"),
         ("env.builder.make_kwargs.x=1", "there is no option env.builder.make_kwargs.x"),
+        ("agent.task_input=embedding agent.multitask.should_use_task_encoder=True", "different labels of tasks"),
         ("agent.encoder.moe.num_experts=4", "needs agent.encoder.type_to_select=moe"),
         ("replay_buffer.batch_size=128", "use 126 or 129"),
         ("replay_buffer.batch_size=2", "use 3 or 6"),

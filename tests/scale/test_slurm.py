@@ -79,10 +79,10 @@ def test_a_time_limit(cluster: Cluster, tmp_path: Path) -> None:
         found = re.search(r"Going on from step (\d+)", (run / "stdout").read_text())
         return found is not None and steps(run) > int(found[1])
 
-    wait_until(lambda: all(steps(run) for run in runs), "they did not start together", PATIENCE)
-    other = cluster.ask("sbatch", "--gres=gpu:1", "-o", "/dev/null", "--wrap", "true").split()[-1]
+    other = cluster.ask("sbatch", "--gres=gpu:1", "-o", "/dev/null", "--wrap", "true").split()[-1]  # behind them
     reason = ["squeue", "-h", "-j", other, "-o", "%r"]
     wait_until(lambda: "Resources" in cluster.ask(*reason), "there are two GPUs", PATIENCE)
+    wait_until(lambda: all(steps(run) for run in runs), "they did not start together", PATIENCE)
     wait_until(lambda: stopped(1), "no limit came", PATIENCE)
     wait_until(lambda: all(map(went_on, runs)), "they did not go on", PATIENCE)
     cluster.ask("scancel", (runs[0] / "id").read_text().strip())

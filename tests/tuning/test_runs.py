@@ -39,9 +39,9 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(run: Path) -> None:
+def wait_for(run: Path, seconds: float = 60) -> None:
     """Until it has begun to learn."""
-    wait_until(lambda: max(Checkpoints(run, 1).steps(), default=0) >= 80, f"{run} did not start")
+    wait_until(lambda: max(Checkpoints(run, 1).steps(), default=0) >= 80, f"{run} did not start", seconds)
 
 
 def table(folder: Path) -> list[dict[str, str]]:
@@ -58,16 +58,16 @@ def test_killed_in_the_middle_it_goes_on_as_if_nothing_had_been(tmp_path: Path) 
     reference = start(whole, *words)
     first = start(killed, *words)
     under_way = killed / "tune/point/a/trial_001/seed_1"
-    wait_for(under_way)
+    wait_for(under_way, 300)  # a whole trial comes before, beside another search
     first.kill()  # SIGKILL
     os.kill(int((under_way / "id").read_text()), signal.SIGKILL)  # and the run, which would go on by itself
     first.wait()
     assert json.loads((under_way / "run.json").read_text())["status"] == "running"
-    said, _ = start(killed, *words).communicate(timeout=120)
+    said, _ = start(killed, *words).communicate(timeout=300)
     assert "1 of 2 trials are done, 1 to go on with" in said
     assert "goes on" in said
     assert "Going on from step" in (under_way / "stdout").read_text()
-    assert reference.wait(120) == 0
+    assert reference.wait(300) == 0
     assert table(killed) == table(whole)
     assert [row["state"] for row in table(whole)] == ["complete", "complete"]
     assert table(whole)[0]["return"] != table(whole)[1]["return"]
