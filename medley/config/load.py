@@ -185,10 +185,11 @@ class _hydra:
         for folder in folders:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir {folder}: there is no such folder.")
-            for group in GROUPS:
-                for file in Path(folder, group).glob("*.yaml"):
-                    if _own(group, file.stem).is_file():  # Hydra would take ours, and say nothing
-                        raise ConfigError(f"{file}: medley has {group}={file.stem} already; give it another name.")
+            for file in (file for group in GROUPS for file in Path(folder, group).rglob("*.yaml")):
+                name = file.relative_to(folder).with_suffix("")
+                if _own(str(name.parent), name.name).is_file():  # Hydra would take ours, and say nothing
+                    group, _, choice = name.as_posix().partition("/")
+                    raise ConfigError(f"{file}: medley has {group}={choice} already; give it another name.")
         self.searchpath = [f"file://{folder}" for folder in folders]
 
     def __enter__(self) -> _Composer:

@@ -61,7 +61,19 @@ def quickest(agent: Agent) -> Act:
     return agent.act if isinstance(native, str) else native.act
 
 
-class CopyOnCPU:
+class Copy:
+    """A policy that stays as it is until it is refreshed."""
+
+    def weights(self) -> list[Tensor]:
+        """As they were at the last refresh."""
+        raise NotImplementedError
+
+    def put(self, weights: list[Tensor]) -> None:
+        """Act by these from now on, until the next refresh."""
+        raise NotImplementedError
+
+
+class CopyOnCPU(Copy):
     """A copy on the CPU of an agent anywhere, by compiled code where there is some."""
 
     def __init__(self, agent: Agent, copy: Agent, act: Act | None = None) -> None:
@@ -85,13 +97,16 @@ class CopyOnCPU:
             self._waiting = True
 
     def weights(self) -> list[Tensor]:
-        """As they were at the last refresh."""
         if self._waiting:
             self._copied.synchronize()
             with torch.no_grad():
                 torch._foreach_copy_(self._to, self._between)
             self._waiting = False
         return self._to
+
+    def put(self, weights: list[Tensor]) -> None:
+        with torch.no_grad():
+            torch._foreach_copy_(self.weights(), weights)
 
     def __call__(self, obs: Tensor, noise: Tensor | None) -> Tensor:
         self.weights()
@@ -106,7 +121,7 @@ class _Captured:
     actions: Tensor
 
 
-class CopyOnGPU:
+class CopyOnGPU(Copy):
     """A copy on the GPU: transfers and network as one captured graph, on a stream that goes before the updates'."""
 
     def __init__(self, agent: Agent, copy: Agent, act: Act | None = None) -> None:
@@ -118,8 +133,14 @@ class CopyOnGPU:
 
     def refresh(self) -> None:
         """Waits for the updates launched before it, not for those after."""
+        self.put(self._agent.policy_tensors())
+
+    def weights(self) -> list[Tensor]:
+        return self._to
+
+    def put(self, weights: list[Tensor]) -> None:
         with torch.no_grad():
-            torch._foreach_copy_(self._to, self._agent.policy_tensors())
+            torch._foreach_copy_(self._to, weights)
         self._ready.record()
         self._stream.wait_event(self._ready)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,6 +33,8 @@ FILES = (
     "counters.json",
     "replay.json",
 )
+EVALUATION = "evaluation.safetensors"  # where there is something to say
+_NAME = re.compile(r"\d+|\.\d+\.old")
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Snapshot:
     collector: dict[str, Array]
     rewards: dict[str, Array]
     counters: dict[str, Any]  # plain JSON
+    evaluation: dict[str, Tensor]  # the policy of one that was under way, if a stop did not wait for it
 
 
 class Checkpoints:
@@ -59,7 +63,12 @@ class Checkpoints:
     def steps(self) -> list[int]:
         if not self.folder.is_dir():
             return []
-        return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit())
+        return sorted({checkpoint_step(p) for p in self.folder.iterdir() if _NAME.fullmatch(p.name)})
+
+    def place(self, step: int) -> Path:
+        """Of its checkpoint: there, or where a save of the same step that was cut off had put it aside."""
+        path, aside = self.folder / str(step), self.folder / f".{step}.old"
+        return aside if aside.is_dir() and not path.is_dir() else path
 
     def save(self, step: int, snapshot: Snapshot, replay: ReplayBase | None) -> Path:
         """Written beside, synced, then renamed: whoever looks sees a whole checkpoint or none."""
@@ -73,6 +82,8 @@ class Checkpoints:
             save_file({k: v.contiguous() for k, v in snapshot.learner.items()}, draft / "learner.safetensors")
             save_arrays(_contiguous(snapshot.collector), draft / "collector.safetensors")
             save_arrays(_contiguous(snapshot.rewards), draft / "rewards.safetensors")
+            if snapshot.evaluation:
+                save_file(snapshot.evaluation, draft / EVALUATION)
             write_draft(draft / "counters.json", snapshot.counters)
             write_draft(draft / "replay.json", manifest, indent=None)
             new = [self.buffer / name for name in segments.files(manifest) - segments.files(self._manifest)]
@@ -99,7 +110,7 @@ class Checkpoints:
 
     def recover(self) -> None:
         """After a save that was cut off: what it had put aside for its own of the same step is the checkpoint again,
-        and its drafts are nothing."""
+        and its drafts are nothing. For whoever holds the run's lock: to others it may be a save under way."""
         for draft in self.folder.glob(".*.tmp"):
             shutil.rmtree(draft, ignore_errors=True)
         for aside in self.folder.glob(".*.old"):
@@ -118,7 +129,7 @@ class Checkpoints:
     def latest(self, report: Callable[[str], None], until: int | None = None) -> Path | None:
         """The newest checkpoint (up to step `until`) that is undamaged; `report` hears about those that are not."""
         for step in reversed([s for s in self.steps() if until is None or s <= until]):
-            path = self.folder / str(step)
+            path = self.place(step)
             try:
                 self.verify(path)
                 return path
@@ -155,6 +166,7 @@ class Checkpoints:
             collector=load_arrays(path / "collector.safetensors"),
             rewards=load_arrays(path / "rewards.safetensors"),
             counters=read_json(path / "counters.json"),
+            evaluation=load_file(path / EVALUATION) if (path / EVALUATION).is_file() else {},
         )
 
     def _keep_long_term(self, step: int) -> None:
@@ -164,15 +176,16 @@ class Checkpoints:
         kept = [int(p.name.removeprefix("long_term_")) for p in self.folder.glob("long_term_*")]
         if step // self.long_term_freq not in {s // self.long_term_freq for s in kept}:
             place, draft = self.folder / f"long_term_{step}", self.folder / f".long_term_{step}.tmp"
-            agent = self.folder / str(step) / "agent.safetensors"
+            whole = self.folder / str(step)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
-            try:
-                os.link(agent, draft / agent.name)
-            except OSError:  # not every disk can
-                shutil.copyfile(agent, draft / agent.name)
-            digest = read_json(agent.parent / "manifest.json")[agent.name]
-            write_draft(draft / "manifest.json", {agent.name: digest})
+            digests = read_json(whole / "manifest.json")
+            for name in (names := ("agent.safetensors", "counters.json")):
+                try:
+                    os.link(whole / name, draft / name)
+                except OSError:  # not every disk can
+                    shutil.copyfile(whole / name, draft / name)
+            write_draft(draft / "manifest.json", {name: digests[name] for name in names})
             draft.rename(place)
 
     def _delete_old(self) -> None:
@@ -189,10 +202,16 @@ class Checkpoints:
     def _delete_unlisted(self) -> None:
         try:
             manifests = {s: read_json(self.folder / str(s) / "replay.json") for s in self.steps()}
-        except (DamagedError, OSError):
+            listed = {step: segments.files(manifest) for step, manifest in manifests.items()}
+        except (DamagedError, OSError, LookupError, TypeError, AttributeError):
             return  # a checkpoint that cannot say what it needs: nothing is deleted while it is there
         segments.delete_unlisted(self.buffer, [m for m in manifests.values() if m])
-        self._listed = {step: segments.files(manifest) for step, manifest in manifests.items()}
+        self._listed = listed
+
+
+def checkpoint_step(path: Path) -> int:
+    """Of a checkpoint's folder, wherever it is for now."""
+    return int(path.name.removeprefix("long_term_").removeprefix(".").removesuffix(".old"))
 
 
 def verify_agent(path: Path) -> None:

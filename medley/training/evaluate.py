@@ -69,6 +69,7 @@ def evaluate(
     tasks = evaluator.env.tasks
     agent = build_agent(config, evaluator.env, device)
     load_policy(agent, folder)
+    counted = _counters(folder)
     episodes = config.experiment.num_eval_episodes
     assert episodes is not None
     header = {
@@ -106,7 +107,7 @@ def evaluate(
         return out, {**header, "complete": False}
     finally:
         evaluator.env.close()
-    result = {**header, "complete": True, **_counters(folder), **summarise(final, tasks)}
+    result = {**header, "complete": True, **counted, **summarise(final, tasks)}
     if evaluator.scores_intentions:
         result["matrix"] = matrix(final, tasks)
     write_json(out, result)
@@ -118,7 +119,8 @@ def _counters(folder: Path) -> dict[str, int]:
     if not (folder / "counters.json").is_file():
         return {}
     saved = read_json(folder / "counters.json")
-    return {**{key: saved[key] for key in ("env_step", "frames", "updates")}, "episode": saved["episodes_ended"]}
+    names = {"env_step": "env_step", "frames": "frames", "updates": "updates", "episode": "episodes_ended"}
+    return {name: saved[key] for name, key in names.items() if key in saved}  # an earlier version knew less
 
 
 def _way(config: Config, evaluator: Evaluator) -> dict[str, Any]:

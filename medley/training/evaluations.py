@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from medley.config.schema import ExperimentConfig
 from medley.files import read_json, write_json
@@ -19,6 +21,15 @@ from medley.training.filming import Filming
 PATIENCE = 15.0  # seconds that a stop waits: a cluster gives a minute, and saving takes some of it
 LOOK = 0.1  # seconds between two looks at whether to stop
 Log = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """An evaluation that a stop did not wait for: of which agent, and the step of the evaluation `before` it."""
+
+    counters: dict[str, int]
+    before: int
+    policies: dict[str, Tensor]
 
 
 class Evaluations:
@@ -38,6 +49,7 @@ class Evaluations:
         self.last = self._before = -1  # `_before`: of the one before the one under way
         self.made: list[dict[str, Any]] = []
         self._under_way: BackgroundEvaluation | None = None
+        self.given_up: GivenUp | None = None
         self.patience = PATIENCE
 
     def due(self, step: int, done: bool) -> bool:
@@ -76,19 +88,27 @@ class Evaluations:
     def begin(self, counters: dict[str, int]) -> None:
         """Of the agent as it is now, beside the training that goes on."""
         self.evaluator.refresh()
-        film = self._film(counters["step"])
-        self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters, film)
+        self._begin(counters)
         self._before, self.last = self.last, counters["step"]
 
+    def go_on(self, in_background: bool) -> None:
+        """Begin again what was given up, of the agent as it was then."""
+        if self.given_up is not None and in_background and self.evaluator.put(self.given_up.policies):
+            self._begin(self.given_up.counters)
+        elif self.given_up is not None:  # nothing is evaluated beside training any more: it is due again
+            self.last = self._before
+        self.given_up = None
+
     def settle(self, log: Log, should_stop: Callable[[], bool]) -> None:
-        """Record the one under way. If a stop is asked for and it does not end soon, it is given up and due again, so
-        that the run can be saved in time."""
+        """Record the one under way. If a stop is asked for and it does not end soon, it is given up, so that the run
+        can be saved in time, and begun again when the run goes on."""
         left = self.patience
         while self._under_way is not None and not self._under_way.ends_within(LOOK):
             left -= LOOK * should_stop()
             if left <= 0:
                 self._under_way.abandon()
-                self._under_way, self.last = None, self._before
+                self.given_up = GivenUp(self._under_way.counters, self._before, self.evaluator.policies())
+                self._under_way = None
         self.finish(log)
 
     def finish(self, log: Log, wait: bool = True) -> None:
@@ -108,12 +128,17 @@ class Evaluations:
         """How far the one under way is."""
         return None if self._under_way is None else self._under_way.ended
 
-    def restore(self, last: int) -> None:
+    def restore(self, last: int, given_up: GivenUp | None) -> None:
         """What results.json holds up to step `last`."""
-        self.last = last
+        self.last, self.given_up = last, given_up
+        self._before = -1 if given_up is None else given_up.before
         before = read_json(self.path)["evaluations"] if self.path.is_file() else []
         self.made = [result for result in before if result["step"] <= last]
         self._write()
+
+    def _begin(self, counters: dict[str, int]) -> None:
+        film = self._film(counters["step"])
+        self._under_way = BackgroundEvaluation(self.evaluator, self._episodes(False), counters, film)
 
     def _episodes(self, last: bool) -> int:
         episodes = self.options.num_final_eval_episodes if last else self.options.num_eval_episodes

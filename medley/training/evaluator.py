@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from medley.envs.api import MultiTaskEnv
 from medley.errors import NonFiniteError
-from medley.training.acting import Act, Acting
+from medley.training.acting import Act, Acting, Copy
 from medley.training.collector import plain
 from medley.training.eval_acting import EpisodeNoise, ForcedSchedule
 from medley.training.protocols import Protocol
@@ -82,6 +83,24 @@ class Evaluator:
         for one in (self, *self.sets.values()):
             if one.acting is not None:
                 one.acting.refresh()
+
+    def policies(self) -> dict[str, Tensor]:
+        """What is being scored, where that is a copy of the agent."""
+        copies = [(i, weights) for i, copy in enumerate(self._copies()) for weights in enumerate(copy.weights())]
+        return {f"{i}.{j}": tensor.to("cpu", copy=True) for i, (j, tensor) in copies}
+
+    def put(self, policies: dict[str, Tensor]) -> bool:
+        """Score these from now on. False: there are no such copies here."""
+        mine = self.policies()
+        if not mine or {k: v.shape for k, v in mine.items()} != {k: v.shape for k, v in policies.items()}:
+            return False
+        for i, copy in enumerate(self._copies()):
+            copy.put([policies[f"{i}.{j}"] for j in range(len(copy.weights()))])
+        return True
+
+    def _copies(self) -> list[Copy]:
+        acting: list[object] = [one.acting for one in (self, *self.sets.values())]
+        return [one for one in acting if isinstance(one, Copy)]
 
     def close(self) -> None:
         for one in (self, *self.sets.values()):

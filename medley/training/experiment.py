@@ -89,6 +89,7 @@ class Experiment:
         self._last_save = self.step if self.checkpoints.steps() else -1
         self._saved_updates = self.parts.learner.updates
         self._logged_env_step = self.parts.env.env_steps(self.step)
+        self.evaluations.go_on(self.parts.eval_in_background)
 
     def is_done(self) -> bool:
         return self.step >= self.config.experiment.num_train_steps or self._time_is_up()
@@ -115,17 +116,19 @@ class Experiment:
         if due and not background:
             with contextlib.suppress(Interrupted):  # then it is saved as still to be done
                 evaluations.make(self._so_far(), done, self._log_evaluation, self._show, should_stop)
-        saving = done or self._save_due(self._last_save)
-        if saving or (due and background) or should_stop():
+        saving, stopping = done or self._save_due(self._last_save), should_stop()
+        if saving or stopping or (due and background):
             evaluations.settle(self._log_evaluation, should_stop)
-        if saving or should_stop():
+            stopping = should_stop()
+        if saving or stopping:
             # A stop within many updates: the step is that of the last checkpoint, and yet much was learnt since.
             if self.step != self._last_save or self.parts.learner.updates != self._saved_updates or done:
                 self.save()
             self._last_save, self._saved_at = self.step, time.monotonic()
             self._saved_updates = self.parts.learner.updates
+            stopping = should_stop()  # not after this: only what is saved may stop
         self.rows.flush(self.logger.write_episode)
-        if should_stop():
+        if stopping:
             return "stopped"
         if done:
             return "finished"

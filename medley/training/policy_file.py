@@ -21,7 +21,7 @@ from medley.config.schema import Config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, DamagedError, MedleyError
 from medley.training.build import evaluation_env, spaces_of
-from medley.training.checkpoints import Checkpoints, load_agent
+from medley.training.checkpoints import Checkpoints, checkpoint_step, load_agent
 from medley.training.device import prepare_device
 from medley.training.run import POLICY, Run
 from medley.training.start import checkpoint_folder
@@ -44,7 +44,7 @@ def policy_folder(run: Path, checkpoint: int | None = None, say: Callable[[str],
 def step_of(folder: Path) -> int:
     """The step up to which the policy was trained."""
     if not (folder / POLICY).is_file():
-        return int(folder.name.removeprefix("long_term_"))
+        return checkpoint_step(folder)
     try:
         with safe_open(folder / POLICY, "pt") as f:
             return int(f.metadata()["step"])

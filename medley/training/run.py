@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import fcntl
 import hashlib
@@ -101,18 +102,20 @@ class Run:
 
     def lock(self) -> None:
         """Two processes in one folder would ruin it; the system frees the lock when a process dies."""
-        try:
-            self._lock = (self.path / ".lock").open("w")
-        except OSError as e:
-            raise MedleyError(f"the run folder {self.path} cannot be written: {e.strerror}.") from None
         for attempt in range(LOOKS, -1, -1):
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError:
-                if not attempt:
-                    raise MedleyError(f"another process is working in {self.path}.") from None
+                lock = (self.path / ".lock").open("w")
+            except OSError as e:
+                raise MedleyError(f"the run folder {self.path} cannot be written: {e.strerror}.") from None
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(lock.fileno()), os.stat(lock.name)):  # not of a folder moved aside by now
+                    self._lock = lock
+                    return
+            lock.close()
+            if attempt:
                 time.sleep(0.05)  # it may only be looking whether somebody is
+        raise MedleyError(f"another process is working in {self.path}.")
 
     def is_busy(self) -> bool:
         """Whether a process is at work in there, on this machine or on one that shares the disk."""

@@ -8,6 +8,7 @@ import torch
 
 from medley.training.checkpoints import Snapshot
 from medley.training.collector import Episode
+from medley.training.evaluations import GivenUp
 
 if TYPE_CHECKING:
     from medley.training.experiment import Experiment
@@ -32,7 +33,10 @@ def take(x: Experiment) -> Snapshot:
         "episode_rows": x.rows.state(),
         "log_lengths": x.logger.files.lengths(),
     }
-    return Snapshot(p.agent.state_dict(), sums, p.collector.state(), p.rewards.state(), counters)
+    evaluation = {}
+    if (late := x.evaluations.given_up) is not None:
+        counters["evaluating"], evaluation = {"counters": late.counters, "before": late.before}, late.policies
+    return Snapshot(p.agent.state_dict(), sums, p.collector.state(), p.rewards.state(), counters, evaluation)
 
 
 def put_back(x: Experiment, saved: Snapshot) -> None:
@@ -55,4 +59,5 @@ def put_back(x: Experiment, saved: Snapshot) -> None:
     x.rows.set_state(c.get("episode_rows", {}))
     x.upkeep.resume(x.step)
     x.log_lengths = c["log_lengths"]
-    x.evaluations.restore(c["last_eval"])
+    late = c.get("evaluating")
+    x.evaluations.restore(c["last_eval"], late and GivenUp(late["counters"], late["before"], saved.evaluation))

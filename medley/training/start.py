@@ -192,10 +192,7 @@ def initialise(parts: Parts, config: Config, run: Run) -> None:
 
 
 def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
-    checkpoints = Checkpoints(run, 1)
-    if not Run(run).is_busy():
-        checkpoints.recover()
-    path = checkpoints.latest(say)
+    path = Checkpoints(run, 1).latest(say)
     if path is None:
         _check_learns(Run(run))
         raise ConfigError(f"{run} has no usable checkpoint.")
@@ -206,10 +203,10 @@ def checkpoint_folder(run: Path, step: int | None = None, say: Say = lambda text
     """Of the checkpoint at `step`, or the newest that is undamaged."""
     if step is None:
         return newest_checkpoint(run, say)
-    for name in (str(step), f"long_term_{step}"):
-        if (run / "checkpoints" / name / "agent.safetensors").is_file():
-            verify_agent(run / "checkpoints" / name)
-            return run / "checkpoints" / name
+    for folder in (Checkpoints(run, 1).place(step), run / "checkpoints" / f"long_term_{step}"):
+        if (folder / "agent.safetensors").is_file():
+            verify_agent(folder)
+            return folder
     there = sorted(p.name for p in (run / "checkpoints").glob("*") if not p.name.startswith("."))
     raise ConfigError(f"{run} has no checkpoint {step}; there are {', '.join(there) or 'none'}.")
 

@@ -86,7 +86,7 @@ def test_files_over_files_read_as_they_compose(name: str) -> None:
     assert set(read) > {"name", "builder"}
 
 
-@pytest.mark.parametrize("name", ["env/point", "agent/sac", "agent/optimizers/metaworld"])
+@pytest.mark.parametrize("name", ["env/point", "agent/sac", "agent/optimizers/metaworld", "agent/intentions/common"])
 def test_a_name_of_ours_is_refused(name: str, folder: Path) -> None:
     path = folder / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)

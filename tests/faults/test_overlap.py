@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from medley.files import read_json
 from tests.faults import harness
 from tests.faults.test_killed import die_at_file_operation
 
@@ -129,7 +131,7 @@ def test_asked_to_stop_while_an_evaluation_goes_on(smooth: Path, tmp_path: Path)
     ],
 )
 def test_a_stop_does_not_wait_for_a_long_evaluation(
-    tmp_path: Path, seconds: float, words: list[str], at: int | None
+    smooth: Path, tmp_path: Path, seconds: float, words: list[str], at: int | None
 ) -> None:
     """A stop that is asked for so many seconds after it began; `at`: where the run waits by then."""
 
@@ -152,9 +154,123 @@ def test_a_stop_does_not_wait_for_a_long_evaluation(
     assert time.monotonic() - began < 30
     assert harness.log_rows(tmp_path / "run/eval.log") == []
     assert at in (None, json.loads((tmp_path / "run/run.json").read_text())["step"])
+    # It is begun again when the run goes on, of the agent that it was of; nothing is lost, and nothing is another.
     code, text = harness.run(["resume", str(tmp_path / "run"), "experiment.num_train_steps=240"], tmp_path)
     assert code == 0, text
-    assert [row["step"] for row in harness.log_rows(tmp_path / "run/eval.log")] == [150, 240]
+    rows = harness.log_rows(tmp_path / "run/eval.log")
+    assert [row["step"] for row in rows] == [0, 150, 240]
+    same = 1 if at == 100 else 2  # a run that had come to its end had done all updates, and goes on from there
+    for row, other in zip(rows[:same], harness.log_rows(smooth / "eval.log"), strict=False):
+        assert {**row, "duration": 0} == {**other, "duration": 0}
+    assert [e["step"] for e in read_json(tmp_path / "run/results.json")["evaluations"]] == [0, 150, 240]
+
+
+def asked_at(step: int) -> Callable[[], None]:
+    """To stop, at that step, whether it is saved or not."""
+
+    def prepare() -> None:
+        from medley.training.experiment import Experiment
+
+        between = Experiment.between_chunks
+
+        def then_stop(self: Experiment, *args: object) -> str | None:
+            if self.step == step:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return between(self, *args)  # type: ignore[arg-type]
+
+        Experiment.between_chunks = then_stop  # type: ignore[method-assign, assignment]
+
+    return prepare
+
+
+def test_an_evaluation_that_was_given_up_goes_on_of_the_agent_that_it_was_of(smooth: Path, tmp_path: Path) -> None:
+    """That of 150, stopped at some later step, and again when it had begun anew."""
+    run = tmp_path / "run"
+
+    def slow_from(step: int, until: int) -> Callable[[], None]:
+        def prepare() -> None:
+            from medley.training import evaluations
+
+            evaluations.PATIENCE = 0.2
+            begin = evaluations.Evaluations._begin
+
+            def begin_slowly(self: evaluations.Evaluations, counters: dict[str, int]) -> None:
+                if counters["step"] == step:
+                    delays(0.0, 0.0, 2.0)()
+                begin(self, counters)
+
+            evaluations.Evaluations._begin = begin_slowly  # type: ignore[method-assign]
+            asked_at(until)()
+
+        return prepare
+
+    for words, until in (
+        (harness.train_words(run, *OVERLAP, "experiment.save_freq=0"), 170),
+        (["resume", str(run)], 200),
+    ):
+        code, text = harness.run(words, tmp_path, slow_from(150, until))
+        assert code == 130, text
+        saved = read_json(run / "checkpoints" / str(until) / "counters.json")
+        assert saved["evaluating"]["counters"]["step"] == 150
+    code, text = harness.run(["resume", str(run), "experiment.save_freq=40"], tmp_path)
+    assert code == 0, text
+    harness.assert_same_run(smooth, run)
+    newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    assert not (newest / "evaluation.safetensors").exists()
+    assert "evaluating" not in read_json(newest / "counters.json")
+
+
+def test_without_evaluations_beside_training_it_is_made_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = harness.train_words(run, *OVERLAP, "experiment.save_freq=0")
+
+    def prepare() -> None:
+        from medley.training import evaluations
+
+        evaluations.PATIENCE = 0.2
+        delays(0.0, 0.0, 2.0)()
+        asked_at(40)()
+
+    assert harness.run(words, tmp_path, prepare)[0] == 130
+    words = ["resume", str(run), "--override", "experiment.eval_in_background=false", "experiment.num_train_steps=200"]
+    code, text = harness.run(words, tmp_path)
+    assert code == 0, text
+    assert [row["step"] for row in harness.log_rows(run / "eval.log")] == [150, 200]
+
+
+@pytest.mark.parametrize(
+    "look", [pytest.param(1, marks=pytest.mark.long), 2, 3, pytest.param(4, marks=pytest.mark.long)]
+)
+def test_whenever_a_stop_comes_nothing_is_lost(smooth: Path, tmp_path: Path, look: int) -> None:
+    """Between any two looks at whether to stop, while an evaluation goes on beside training."""
+    run = tmp_path / "run"
+
+    def prepare() -> None:
+        from medley.training import stopping
+        from medley.training.experiment import Experiment
+
+        delays(0.0, 0.0, 0.1)()
+        looks = 0
+
+        def asked(self: stopping.StopRequest) -> bool:
+            nonlocal looks
+            frame = sys._getframe(1)
+            if frame.f_code is Experiment._between_chunks.__code__ and frame.f_locals["self"].step >= 170:
+                looks += 1
+                self.asked = self.asked or looks >= look
+            return self.asked
+
+        stopping.StopRequest.__call__ = asked  # type: ignore[method-assign]
+
+    code, text = harness.run(harness.train_words(run, *OVERLAP, "experiment.save_freq=0"), tmp_path, prepare)
+    assert code == 130, text
+    assert "Stopped and saved" in text
+    stopped = read_json(run / "run.json")["step"]
+    assert stopped >= 170
+    assert (run / "checkpoints" / str(stopped)).is_dir()
+    code, text = harness.run(["resume", str(run), "experiment.save_freq=40"], tmp_path)
+    assert code == 0, text
+    harness.assert_same_run(smooth, run)
 
 
 def test_an_error_while_learning_is_told_and_nothing_hangs(tmp_path: Path) -> None:

@@ -19,9 +19,17 @@ def test_the_last_n_stay_and_long_term_agents_for_ever(tmp_path: Path, capsys: p
     # the first checkpoint in every hundred steps: 0, then 120, then 200
     assert {p.name for p in folder.glob("long_term_*")} == {"long_term_0", "long_term_120", "long_term_200"}
     for place in folder.glob("long_term_*"):
-        assert sorted(p.name for p in place.iterdir()) == ["agent.safetensors", "manifest.json"]
+        assert sorted(p.name for p in place.iterdir()) == ["agent.safetensors", "counters.json", "manifest.json"]
     assert main(["evaluate", str(tmp_path / "run"), "--checkpoint", "120", "experiment.num_eval_episodes=1"]) == 0
-    assert (tmp_path / "run" / "evaluation_episodes_120.json").exists()
+    evaluation = json.loads((tmp_path / "run" / "evaluation_episodes_120.json").read_text())
+    assert (evaluation["step"], evaluation["env_step"], evaluation["frames"]) == (120, 120, 360)
+    # What an earlier version did not count is left out.
+    counters = json.loads((folder / "200" / "counters.json").read_text())
+    del counters["env_step"]
+    (folder / "200" / "counters.json").write_text(json.dumps(counters))
+    assert main(["evaluate", str(tmp_path / "run"), "--checkpoint", "200", "experiment.num_eval_episodes=1"]) == 0
+    evaluation = json.loads((tmp_path / "run" / "evaluation_episodes_200.json").read_text())
+    assert (evaluation["frames"], "env_step" in evaluation) == (600, False)
     # One that is asked for by its step is checked like the newest.
     for step, name in (("160", "160"), ("120", "long_term_120")):
         path = folder / name / "agent.safetensors"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -53,6 +55,30 @@ def test_fresh_does_not_take_a_folder_from_a_run_under_way(tmp_path: Path, capsy
     runs[1].unlock()
     train_seeds(configs, fresh=True)
     assert len(list(runs[0].path.parent.glob("seed_*.old-1"))) == 2
+
+
+def test_whoever_waits_for_a_folder_does_not_get_the_one_that_is_moved_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock is on a file, whatever its path has become: one process moves a run aside and begins a new one, while
+    another waits at the old run's lock."""
+    monkeypatch.setattr("medley.training.run.LOOKS", 40)
+    path = tmp_path / "run"
+    path.mkdir()
+    first, second, fresh = Run(path), Run(path), Run(path)
+    first.lock()
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(second.lock)
+        time.sleep(0.2)
+        path.rename(tmp_path / "run.old-1")
+        path.mkdir()
+        fresh.lock()
+        first.unlock()
+        with pytest.raises(MedleyError, match="another process is working in"):
+            waiting.result()
+    fresh.unlock()
+    second.lock()
+    second.unlock()
 
 
 def test_the_run_that_weights_came_from_is_needed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
