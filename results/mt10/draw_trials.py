@@ -29,7 +29,7 @@ def main() -> None:
     for (trial, seed), points in lines.items():
         index = list(NAMES).index(trial)
         style = {"color": colour(index), "linestyle": dash(6 * (int(seed) - 1)), "marker": "o", "markersize": 2.5}
-        label = NAMES[trial] + (f", seed {seed}" if trial in ("own_temperature", "two_steps") else "")
+        label = NAMES[trial] + (f", seed {seed}" if trial in ("own_temperature", "two_steps", "default") else "")
         axes.plot(*zip((0, 0), *points, strict=True), label=label, linewidth=1.7, **style)
     axes.axhline(74.8, color=INK, linewidth=0.8, linestyle=":")
     axes.text(432, 74, "multi-head SAC after 2,000 (published)", fontsize=6.5, color=INK, ha="right", va="top")

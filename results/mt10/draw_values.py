@@ -1,4 +1,4 @@
-"""values.png: the largest mean value of a task over training, of runs in before/ and in methods/ beside this file."""
+"""values.png: how far from zero the mean value of any task is over training, of runs in before/ and in methods/ beside this file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> None:
         if place:
             axes.set_yticklabels([])
         else:
-            axes.set_ylabel("largest mean value")
+            axes.set_ylabel("largest |mean value|")
             axes.text(196, 1150, "largest return", fontsize=6.5, color=INK, ha="right", va="bottom")
             axes.legend(fontsize=7, frameon=False, loc="upper left")
     figure.savefig(HERE / "values.png")

@@ -67,7 +67,7 @@ def test_a_refresh_takes_two_cores_less_than_ten_seconds() -> None:
     for k in range(4 * HORIZON):
         obs = rng.normal(size=(TASKS, 1, OBS)).astype(np.float32)
         must.observe([Step(obs, none, none, none, ended, ended | (k % HORIZON == HORIZON - 1))], 1)
-    must.clock.numbers[:] = torch.tensor([50 * HORIZON * TASKS, 1000])
+    must.clock.numbers[:2] = torch.tensor([50 * HORIZON * TASKS, 1000])
     phases = [must.phase(1000 + k) for k in range(20)]
     assert "supervise" in phases[0]
     assert "publish" in phases[-1]
