@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import shutil
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ _KEPT = 4  # versions of compiled code
 _SHARED = Path(__file__).resolve().parent
 _WHAT = {"metaworld": "simulator", "native": "updates"}
 _log = logging.getLogger(__name__)
+_one_at_a_time = threading.Lock()  # Numba's setting is one for all threads, and evaluations compile beside updates
 
 
 def cache_root() -> Path:
@@ -61,13 +63,18 @@ class Compiler:
         self.home, self.depends_on = home.resolve(), depends_on
 
     def __call__(self, function: Any, signature: Any = None, **options: Any) -> Any:
-        before, folder = _config.CACHE_DIR, _code_folder(self.home, self.depends_on)
-        keep = folder is not None and self.home in Path(function.__code__.co_filename).resolve().parents
-        _config.CACHE_DIR = folder or before
-        try:
-            return numba.njit(signature, error_model="numpy", cache=keep, nogil=True, **options)(function)
-        finally:
-            _config.CACHE_DIR = before
+        with _one_at_a_time:
+            before, folder = _config.CACHE_DIR, _code_folder(self.home, self.depends_on)
+            keep = folder is not None and self.home in Path(function.__code__.co_filename).resolve().parents
+            _config.CACHE_DIR = folder or before
+            try:
+                made = numba.njit(error_model="numpy", cache=keep, nogil=True, **options)(function)
+            finally:
+                _config.CACHE_DIR = before
+        if signature is not None:
+            made.compile(signature)
+            made.disable_compile()
+        return made
 
     def c_function(self, function: Any, *arguments: Any, result: Any = types.void) -> int:
         """The address of `function`, compiled for C callers: `result f(arguments...)`; records go by their address."""

@@ -1,4 +1,4 @@
-"""values.png: how far from zero the mean value of any task is over training, of runs in before/ and in methods/ beside this file."""
+"""values.png: how far from zero the mean value of any task is, of runs in before/ and methods/ beside this file."""
 
 from __future__ import annotations
 
