@@ -17,13 +17,21 @@ def train(a: argparse.Namespace) -> int:
     from medley.config.load import expand_sweeps, load_config
     from medley.training import start
     from medley.training.finish import finish
+    from medley.training.run import Run, default_path
 
     words = list(a.options)
     if a.init_from:
         words.append(f"experiment.init_from={a.init_from}")
     configs = [load_config(w, a.config_dir) for w in expand_sweeps(words)]  # all are checked before the first starts
-    paths = []
+    finished = [] if a.fresh else [c for c in configs if start.is_finished(c, Run(default_path(c)))]
+    finished = finished if len(finished) < len(configs) else []  # then nothing can be meant by it
+    paths = [default_path(config) for config in finished]
+    for path in paths:
+        print(f"{path} is finished already.")
     for group in start.groups(configs):
+        group = [config for config in group if config not in finished]
+        if not group:
+            continue
         runs, status = start.train_seeds(group, a.fresh, a.override)
         paths += [run.path for run in runs]
         if status == "stopped":

@@ -12,8 +12,8 @@ from medley.config.load import load_config, to_dict
 from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.reporting.differences import Difference, protocol_differences
-from medley.training.run import Run, changed_options, default_path, flatten
-from medley.training.start import check_source, check_unfinished
+from medley.training.run import Run, default_path, flatten
+from medley.training.start import check_source, standing_of
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,3 @@ def _check_folders(labels: Sequence[str], folders: Sequence[Path]) -> None:
                 f"{seen[folder]!r} and {label!r} differ in nothing that is learnt: both would be trained in {folder}."
             )
         seen[folder] = label
-
-
-def standing_of(config: Config, run: Run) -> str:
-    """new | unfinished | finished; refuses a folder that holds another run."""
-    if not run.exists():
-        check_source(config)
-        return "new"
-    saved = run.config()
-    is_longest = saved.experiment.num_train_steps >= config.experiment.num_train_steps
-    if run.info().get("status") == "finished" and is_longest and not changed_options(saved, config)[1]:
-        return "finished"
-    check_unfinished(config, run, override=False)
-    return "unfinished"

@@ -32,12 +32,14 @@ def carry_out(
 
     with StopRequest() as stop, ThreadPoolExecutor(max(1, request.jobs)) as threads:
         waiting = [threads.submit(work, worker) for worker in workers]
+        wanted = list(workers)
         while not all(future.done() for future in waiting):
             time.sleep(0.1)
             unwanted = look()
-            for worker in workers:
+            for worker in list(wanted):
                 if stop() or all(folder in unwanted for folder in worker.folders):
-                    worker.stop()
+                    wanted.remove(worker)
+                    worker.stop(wait=0.0)  # all save themselves at the same time
         for future in waiting:
             future.result()
     return summary(ends, say)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medley.comparison.methods import seeds_of
-from medley.comparison.plan import standing_of
 from medley.config.load import expand_sweeps, load_config
 from medley.errors import ConfigError, closest
 from medley.scale.resources import Resources
 from medley.training.run import Run, default_path
+from medley.training.start import standing_of
 
 ENGINES = ("local", "slurm", "ray")
 _OWN = ("on", "jobs", "seeds", "retries")

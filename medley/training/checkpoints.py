@@ -154,8 +154,8 @@ class Checkpoints:
     def load(self, path: Path, replay: ReplayBase | None) -> Snapshot:
         """Read a verified checkpoint; fills `replay` if one is given and was saved."""
         for step in self.steps():  # what came after is not part of this run any more
-            if step > int(path.name):
-                shutil.rmtree(self.folder / str(step))
+            if step > checkpoint_step(path):
+                self._delete(step)
         self._listed = None
         self._manifest = read_json(path / "replay.json")
         if replay is not None and self._manifest is not None:
@@ -191,13 +191,19 @@ class Checkpoints:
     def _delete_old(self) -> None:
         old = self.steps()[: -self.keep] if self.keep > 0 else []
         for step in old:
-            shutil.rmtree(self.folder / str(step))
+            self._delete(step)
         if self._listed is None:  # the first time: whatever a save that was cut off has left
             self._delete_unlisted()
             return
         gone = set().union(*(self._listed.pop(step, set()) for step in old))
         for name in gone.difference(*self._listed.values()):
             (self.buffer / name).unlink(missing_ok=True)
+
+    def _delete(self, step: int) -> None:
+        """Also what a save had put aside: a file that somebody reads can stay behind on a network's disk."""
+        for name in (str(step), f".{step}.old"):
+            if (folder := self.folder / name).exists():
+                shutil.rmtree(folder, ignore_errors=name != str(step))
 
     def _delete_unlisted(self) -> None:
         try:

@@ -69,13 +69,13 @@ def evaluate(
     tasks = evaluator.env.tasks
     agent = build_agent(config, evaluator.env, device)
     load_policy(agent, folder)
-    counted = _counters(folder)
     episodes = config.experiment.num_eval_episodes
     assert episodes is not None
     header = {
         "format": 1,
         "protocol": config.experiment.protocol,
         "step": step,
+        **_counters(folder),  # one step can have several checkpoints: a stop within many updates leaves one
         "tasks": list(tasks),
         "episodes_per_task": episodes,
         **({"agent": acting} if (acting := _acting(config)) else {}),
@@ -107,7 +107,7 @@ def evaluate(
         return out, {**header, "complete": False}
     finally:
         evaluator.env.close()
-    result = {**header, "complete": True, **counted, **summarise(final, tasks)}
+    result = {**header, "complete": True, **summarise(final, tasks)}
     if evaluator.scores_intentions:
         result["matrix"] = matrix(final, tasks)
     write_json(out, result)

@@ -129,11 +129,12 @@ class Evaluations:
         return None if self._under_way is None else self._under_way.ended
 
     def restore(self, last: int, given_up: GivenUp | None) -> None:
-        """What results.json holds up to step `last`."""
+        """What results.json holds up to step `last`; one that was given up is not made yet, whoever has since."""
         self.last, self.given_up = last, given_up
         self._before = -1 if given_up is None else given_up.before
         before = read_json(self.path)["evaluations"] if self.path.is_file() else []
-        self.made = [result for result in before if result["step"] <= last]
+        newest = last if given_up is None else given_up.before
+        self.made = [result for result in before if result["step"] <= newest]
         self._write()
 
     def _begin(self, counters: dict[str, int]) -> None:

@@ -297,7 +297,7 @@ class Experiment:
             self.checkpoints.save(self.step, take(self), replay)
             self._save_seconds.append(time.monotonic() - began)
         except (OSError, SafetensorError) as e:
-            steps = [s for s in self.checkpoints.steps() if s != self.step]
+            steps = self.checkpoints.steps()
             stands = f"the checkpoint of step {steps[-1]} still stands" if steps else "there is no earlier checkpoint"
             raise MedleyError(f"step {self.step} could not be saved ({e}); {stands}.") from None
         self.rows.flush(self.logger.write_episode, checkpoint_ms=1e3 * self._save_seconds[-1])

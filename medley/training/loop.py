@@ -59,6 +59,11 @@ def _run(experiments: Sequence[Experiment], should_stop: Callable[[], bool], thr
             if not first.parts.overlap:
                 _report(experiments)
         statuses = [x.between_chunks(done, should_stop) for x in experiments]
+        if "stopped" in statuses:
+            for x, status in zip(experiments, statuses, strict=True):
+                if status is None:  # it was asked before the stop came; all stop at this step
+                    x.between_chunks(done, should_stop)
+            return "stopped"
         if statuses[0] is not None:
             return statuses[0]
         _chunk(experiments, thread, should_stop)

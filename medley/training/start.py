@@ -77,6 +77,26 @@ def _differ_in_seed(a: Config, b: Config) -> bool:
     )
 
 
+def standing_of(config: Config, run: Run) -> str:
+    """new | unfinished | finished; refuses a folder that holds another run."""
+    if not run.exists():
+        check_source(config)
+        return "new"
+    if is_finished(config, run):
+        return "finished"
+    check_unfinished(config, run, override=False)
+    return "unfinished"
+
+
+def is_finished(config: Config, run: Run) -> bool:
+    """Whether the folder holds this very run, and nothing of it is left to do."""
+    if not run.exists() or run.info().get("status") != "finished":
+        return False
+    saved = run.config()
+    is_longest = saved.experiment.num_train_steps >= config.experiment.num_train_steps
+    return is_longest and not changed_options(saved, config)[1]
+
+
 def check_unfinished(config: Config, run: Run, override: bool) -> None:
     """Whether this can go on with the run that stands in the folder."""
     _check_learns(run)

@@ -14,7 +14,6 @@ import numpy as np
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 
-from medley.comparison.plan import standing_of
 from medley.config.load import load_config
 from medley.errors import MedleyError
 from medley.files import read_json
@@ -22,6 +21,7 @@ from medley.scale.folder import is_finished, noted
 from medley.scale.launch import prepare
 from medley.scale.sweep import Job
 from medley.training.run import Run
+from medley.training.start import standing_of
 from medley.training.stopping import StopRequest
 from medley.tuning.words import Tuning
 

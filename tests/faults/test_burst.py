@@ -47,3 +47,19 @@ def test_stopped_within_a_burst(more: list[str], at: int, owed: int, tmp_path: P
     code, text = harness.run(words, tmp_path)
     assert code == 0, text
     harness.assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def test_what_is_stopped_twice_at_one_step_is_evaluated_anew(tmp_path: Path) -> None:
+    """Both checkpoints are of step 60, and their agents are not the same."""
+    run, file = tmp_path / "run", tmp_path / "run" / "evaluation_episodes_60.json"
+    words = harness.train_words(run, *BURST)
+    scored = []
+    for stop in (20, 40):
+        assert harness.run(words, tmp_path, _stop_within(stop))[0] == 130
+        for _ in ("made", "read"):
+            assert harness.run(["evaluate", str(run)], tmp_path)[0] == 0
+            scored.append(json.loads(file.read_text()))
+    assert scored[0] == scored[1]
+    assert scored[2] == scored[3]
+    assert [s["updates"] for s in scored[::2]] == [32, 48]
+    assert scored[0]["return"] != scored[2]["return"]

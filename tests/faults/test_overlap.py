@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,6 +213,21 @@ def test_an_evaluation_that_was_given_up_goes_on_of_the_agent_that_it_was_of(smo
         assert code == 130, text
         saved = read_json(run / "checkpoints" / str(until) / "counters.json")
         assert saved["evaluating"]["counters"]["step"] == 150
+
+    def die_once_it_is_made() -> None:
+        from medley.training.evaluations import Evaluations
+
+        record = Evaluations._record
+
+        def recorded(self: Evaluations, counters: dict[str, int], *args: Any) -> None:
+            record(self, counters, *args)
+            if counters["step"] == 150:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        Evaluations._record = recorded  # type: ignore[method-assign, assignment]
+
+    assert harness.run(["resume", str(run)], tmp_path, die_once_it_is_made)[0] == -signal.SIGKILL
+    assert [e["step"] for e in read_json(run / "results.json")["evaluations"]] == [0, 150]
     code, text = harness.run(["resume", str(run), "experiment.save_freq=40"], tmp_path)
     assert code == 0, text
     harness.assert_same_run(smooth, run)

@@ -171,14 +171,19 @@ def test_a_killed_launcher_loses_nothing(here: Path) -> None:
     assert (folder / "seed_1" / "stdout").read_text().count("Run folder:") == 1
 
 
-def test_asked_to_stop_runs_save_themselves(here: Path) -> None:
-    words = [*NAMED, "experiment.num_train_steps=1000000"]
-    first = start(*words)
-    folder = here / "runs" / "point" / "tiny" / "seed_1"
-    wait_for(folder / "checkpoints" / "80")
+def test_asked_to_stop_runs_save_themselves_at_the_same_time(here: Path) -> None:
+    first = start(*NAMED, "experiment.num_train_steps=1000000", "seeds=2", "jobs=2")
+    folders = [here / "runs" / "point" / "tiny" / f"seed_{seed}" for seed in (1, 2)]
+    for folder in folders:
+        wait_for(folder / "checkpoints" / "80")
+    slow = int((folders[0] / "id").read_text())
+    os.killpg(slow, signal.SIGSTOP)
     first.send_signal(signal.SIGINT)
-    assert "1 stopped" in first.communicate(timeout=60)[0]
+    wait_until(
+        lambda: json.loads((folders[1] / "run.json").read_text())["status"] == "stopped", "it waits for the first"
+    )
+    os.killpg(slow, signal.SIGCONT)
+    assert "2 stopped" in first.communicate(timeout=60)[0]
     assert first.returncode == 130
-    assert json.loads((folder / "run.json").read_text())["status"] == "stopped"
-    (row,) = standings([folder])
-    assert (row.state, row.of) == ("stopped", 1_000_000)
+    assert json.loads((folders[0] / "run.json").read_text())["status"] == "stopped"
+    assert [(row.state, row.of) for row in standings(folders)] == [("stopped", 1_000_000)] * 2

@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from medley.cli import main
+from medley.config.load import load_config
+from medley.errors import MedleyError
+from medley.training.checkpoints import Checkpoints
+from medley.training.experiment import Experiment
+from medley.training.start import train
 from tests.faults import harness
 
 
@@ -51,6 +56,35 @@ def test_segments_follow_the_kept_checkpoints(tmp_path: Path) -> None:
         for segment in json.loads(manifest.read_text())["segments"]
     }
     assert {p.name for p in (folder / "buffer").iterdir()} == named
+
+
+def test_what_a_network_disk_keeps_for_a_reader_ends_no_run(tmp_path: Path) -> None:
+    """A file that is deleted while somebody reads it leaves one by another name there, and its folder stays."""
+    assert main(harness.train_words(tmp_path / "run", "experiment.num_train_steps=80")) == 0
+    kept = Checkpoints(tmp_path / "run", keep=1)
+    (kept.folder / ".80.old").mkdir()
+    (kept.folder / ".80.old" / ".nfs0001").touch()
+    snapshot = kept.load(kept.folder / "80", None)
+    for step in (120, 160):
+        kept.save(step, snapshot, None)
+        kept.settle()
+        assert [path.name for path in kept.folder.iterdir() if not path.name.startswith("long")] == [str(step)]
+
+
+def test_a_save_that_fails_says_which_checkpoint_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(harness.train_words(tmp_path / "run", "experiment.num_train_steps=80")[1:])
+    run, _ = train(config)
+    x = Experiment(config, run, console=False)
+    x.begin()
+
+    def full(*args: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("medley.training.checkpoints.seal", full)
+    with pytest.raises(MedleyError, match=r"step 80 could not be saved \(no space\); the checkpoint of step 80 still"):
+        x.save()
+    assert Checkpoints(run.path, 1).latest(print) == run.path / "checkpoints" / "80"
+    x.close()
 
 
 def test_a_resumed_run_keeps_its_number_of_threads(tmp_path: Path) -> None:

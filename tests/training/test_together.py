@@ -89,6 +89,69 @@ def test_a_damaged_checkpoint_takes_all_seeds_back(alone: Path, tmp_path: Path) 
         harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
 
 
+@pytest.mark.parametrize("call", [pytest.param(2, id="on the way"), pytest.param(5, id="at the end")])
+def test_a_stop_while_one_of_them_is_evaluated_stops_all_at_that_step(alone: Path, tmp_path: Path, call: int) -> None:
+    """The first seed has its evaluation then, the second gives it up, the third has not begun."""
+
+    def stop_in_the_second() -> None:
+        import os
+        import signal
+
+        from medley.training.evaluator import Evaluator
+
+        evaluate, calls = Evaluator.run, 0
+
+        def run(self: Evaluator, *args: Any, **more: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == call:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return evaluate(self, *args, **more)
+
+        Evaluator.run = run  # type: ignore[method-assign]
+
+    more = ("setup.seed=1,2,3", "experiment.seeds_together=3", "experiment.eval_in_background=false")
+    code, text = harness.run(words(tmp_path, *more), tmp_path, stop_in_the_second)
+    assert code == 130, text
+    standing = [json.loads((folder_of(tmp_path, seed) / "run.json").read_text()) for seed in SEEDS]
+    assert {info["status"] for info in standing} == {"stopped"}
+    assert len({info["step"] for info in standing}) == 1
+    code, text = harness.run(words(tmp_path, *more), tmp_path)
+    assert code == 0, text
+    for seed in SEEDS:
+        harness.assert_same_run(folder_of(alone, seed), folder_of(tmp_path, seed))
+
+
+def test_the_same_command_goes_on_where_groups_are_finished(tmp_path: Path) -> None:
+    more = ("setup.seed=1,2,3", "experiment.seeds_together=2", "experiment.num_train_steps=120")
+
+    def stop_in_the_second_group() -> None:
+        import os
+        import signal
+
+        from medley.training.checkpoints import Checkpoints
+
+        original = Checkpoints.save
+
+        def save(self: Checkpoints, *args: Any) -> Path:
+            path = original(self, *args)
+            if self.folder.parent.name == "seed_3":
+                os.kill(os.getpid(), signal.SIGTERM)
+            return path
+
+        Checkpoints.save = save  # type: ignore[method-assign]
+
+    code, text = harness.run(words(tmp_path, *more), tmp_path, stop_in_the_second_group)
+    assert code == 130, text
+    code, text = harness.run(words(tmp_path, *more), tmp_path)
+    assert code == 0, text
+    assert text.count("is finished already") == 2
+    assert "Report over 3 runs" in text
+    code, text = harness.run(words(tmp_path, *more), tmp_path)
+    assert code == 2
+    assert "seed_1 is finished: see its report.html" in text, "all are: something else is meant"
+
+
 def test_a_stop_waits_for_all_seeds_no_longer_than_for_one(tmp_path: Path) -> None:
     """They settle their evaluations one after another."""
 
