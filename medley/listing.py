@@ -13,8 +13,8 @@ from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.config.options import describe
 from medley.envs.registry import env_kind, env_kinds
 from medley.errors import ConfigError
+from medley.training.changes import flatten
 from medley.training.protocols import PROTOCOLS
-from medley.training.run import flatten
 
 
 def show(what: str, words: Sequence[str], config_dirs: Sequence[str | Path]) -> None:

@@ -17,7 +17,8 @@ def train(a: argparse.Namespace) -> int:
     from medley.config.load import expand_sweeps, load_config
     from medley.training import start
     from medley.training.finish import finish
-    from medley.training.run import Run, default_path
+    from medley.training.folder_name import default_path
+    from medley.training.run import Run
 
     words = list(a.options)
     if a.init_from:

@@ -12,7 +12,9 @@ from medley.config.load import load_config, to_dict
 from medley.config.schema import Config
 from medley.errors import ConfigError
 from medley.reporting.differences import Difference, protocol_differences
-from medley.training.run import Run, default_path, flatten
+from medley.training.changes import flatten
+from medley.training.folder_name import default_path
+from medley.training.run import Run
 from medley.training.start import check_source, standing_of
 
 

@@ -33,7 +33,7 @@ def default_file(cfg: Any) -> Path:
 
 
 def describe(cfg: Any, env: MultiTaskEnv, seed: int, source: str) -> About:
-    from medley.training.run import describe_machine
+    from medley.training.machine import describe_machine
 
     made_by = describe_machine()
     space: Any = env.single_action_space

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from medley.training.run import flatten
+from medley.training.changes import flatten
 
 
 @dataclass(frozen=True)

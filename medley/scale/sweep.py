@@ -11,7 +11,8 @@ from medley.comparison.methods import seeds_of
 from medley.config.load import expand_sweeps, load_config
 from medley.errors import ConfigError, closest
 from medley.scale.resources import Resources
-from medley.training.run import Run, default_path
+from medley.training.folder_name import default_path
+from medley.training.run import Run
 from medley.training.start import standing_of
 
 ENGINES = ("local", "slurm", "ray")

@@ -16,7 +16,7 @@ from medley.replay.base import ReplayBase
 from medley.replay.frames import FrameReplay
 from medley.replay.ring import Replay
 from medley.training.build_intentions import build_intention_replay
-from medley.training.run import default_path
+from medley.training.folder_name import default_path
 
 
 def build_replay(config: Config, env: MultiTaskEnv, spaces: Spaces, device: torch.device, seed: int) -> ReplayBase:

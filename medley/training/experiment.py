@@ -26,7 +26,8 @@ from medley.training.eval_acting import set_acting
 from medley.training.evaluations import Evaluations
 from medley.training.evaluator import Interrupted
 from medley.training.filming import Filming
-from medley.training.run import Run, peak_memory
+from medley.training.machine import peak_memory
+from medley.training.run import Run
 from medley.training.scheduler import Scheduler
 from medley.training.snapshot import put_back, take
 from medley.training.upkeep import Upkeep

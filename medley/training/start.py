@@ -14,12 +14,15 @@ from medley.config.schema import Config
 from medley.errors import ConfigError, MedleyError
 from medley.training.build import Parts, build_together
 from medley.training.build_intentions import check_recordings
+from medley.training.changes import changed_options
 from medley.training.checkpoints import Checkpoints, load_agent, verify_agent
 from medley.training.device import prepare_device
 from medley.training.eval_acting import check_eval_acting
 from medley.training.experiment import Experiment
+from medley.training.folder_name import config_name, default_path
 from medley.training.loop import train_together
-from medley.training.run import POLICY, Run, changed_options, config_name, default_path, describe_machine
+from medley.training.machine import describe_machine
+from medley.training.run import POLICY, Run
 from medley.training.stopping import StopRequest
 
 Say = Callable[[str], None]

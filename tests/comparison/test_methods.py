@@ -10,7 +10,8 @@ import pytest
 from medley.comparison.methods import Method, read
 from medley.comparison.plan import Plan, make_plan
 from medley.errors import ConfigError
-from medley.training.run import Run, default_path
+from medley.training.folder_name import default_path
+from medley.training.run import Run
 
 
 def test_methods_with_options_of_their_own() -> None:

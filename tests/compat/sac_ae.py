@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medley.config.schema import Config
-from medley.training.run import flatten
+from medley.training.changes import flatten
 from tests.compat.commands import COMPAT, start
 
 FOLDER = COMPAT / "sac_ae"

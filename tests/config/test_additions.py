@@ -17,7 +17,7 @@ from medley.cli import main
 from medley.config import load
 from medley.config.load import choices, load_config, read_choice, to_dict
 from medley.errors import ConfigError
-from medley.training.run import config_name, default_path
+from medley.training.folder_name import config_name, default_path
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medley.config.load import load_config, read_choice
-from medley.training.run import config_name
+from medley.training.folder_name import config_name
 
 ENV = """
 name: mine

@@ -17,7 +17,8 @@ from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, MedleyError
-from medley.training.run import Run, describe_machine
+from medley.training.machine import describe_machine
+from medley.training.run import Run
 from medley.training.start import resume, train, train_seeds
 from tests.faults import harness
 
@@ -152,7 +153,7 @@ def test_a_run_knows_what_trained_it_where_nothing_is_installed(monkeypatch: pyt
     def missing(package: str) -> str:
         raise PackageNotFoundError(package)
 
-    monkeypatch.setattr("medley.training.run.version", missing)
+    monkeypatch.setattr("medley.training.machine.version", missing)
     versions = describe_machine()["versions"]
     assert versions["medley"] == medley.__version__
     assert versions["mujoco"] == "not installed"

@@ -24,7 +24,7 @@ from medley.envs.dmc.env import DMCEnv
 from medley.envs.dmc.names import SUITE, TASKS, TESTBED
 from medley.envs.workers import WorkerSlots
 from medley.errors import ConfigError, DamagedError
-from medley.training.run import default_path
+from medley.training.folder_name import default_path
 from tests.envs.test_api import actions, play, same
 
 Make = Callable[..., DMCEnv]
