@@ -12,6 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
+FRESH = "--fresh"
+
+
+def add_fresh(parser):
+    parser.add_argument(FRESH, action="store_true", help="start anew; what stands in the folder is kept beside it")
 
 
 def quoted(name):
@@ -35,17 +40,28 @@ def find_medley(script):
     return main
 
 
-def translate_and_train(script, translate):
-    """`translate(arguments)` gives words, remarks, and whether to print only; shows the command, then runs it."""
+def translate_and_train(script, translate, keep=lambda arguments, words, anew: None):
+    """`translate(arguments)` gives words, remarks, and whether to print only; shows the command, then runs it.
+
+    `keep(arguments, words, anew)` writes what the script has in the run's folder beside medley's own files."""
     medley = find_medley(script)
     from medley.errors import MedleyError
 
+    arguments = [word for word in sys.argv[1:] if word != FRESH]
+    fresh = [FRESH] if FRESH in sys.argv[1:] else []  # for medley, whose files they are
     try:
-        words, remarks, print_only = translate(sys.argv[1:])
+        words, remarks, print_only = translate(arguments)
+        if not print_only and not fresh:
+            keep(arguments, words, False)
     except MedleyError as error:
         print(f"{Path(script).name}: {error}", file=sys.stderr)
         return 2
     for remark in remarks:
         print(remark, file=sys.stderr)
-    print("medley train " + " ".join(shlex.quote(word) for word in words), flush=True)
-    return 0 if print_only else medley(["train", *words])
+    print("medley train " + " ".join(shlex.quote(word) for word in [*words, *fresh]), flush=True)
+    if print_only:
+        return 0
+    code = medley(["train", *words, *fresh])
+    if fresh and code != 2:  # the folder was moved aside, with all that was in it
+        keep(arguments, words, True)
+    return code

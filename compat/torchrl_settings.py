@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from starting import add_fresh
+
 from medley.errors import ConfigError
 
 # Keys that were called otherwise at some time or place.
@@ -94,6 +96,7 @@ def parser(description: str, more: Iterable[str] = ()) -> argparse.ArgumentParse
     made.add_argument("--log_dir", default="log", help="default: log, below the folder you are in")
     made.add_argument("--device", type=int, help="number of the GPU")
     made.add_argument("--no_cuda", action="store_true", help="train on the CPU")
+    add_fresh(made)
     made.add_argument("--print-only", action="store_true", help="show medley's command, but do not run it")
     made.add_argument("options", nargs="*", help="options of medley, like experiment.save_video=false; they win")
     for name in sorted({*KNOWN, *ONLY, *more, *(a for a in ALIASES if "." not in a)}):

@@ -6,7 +6,7 @@
 # what was stopped and leaves alone what is finished, under way or in the queue. Variables that it looks at:
 #   SEEDS="1 2 3"       which seeds; default: 1 to 10
 #   CONFIG=sac_states   sac_ae (default), sac_pixels, sac_states, or any name of your own: sac_ae with other options
-#   ON=local            on this machine although there is Slurm; ON=slurm: as jobs. Default: jobs where there is sbatch
+#   ON=local            on this machine although there is Slurm; ON=slurm: as jobs. Default: jobs where Slurm is set up
 #   JOBS=2              on this machine: how many seeds at once; default: 1
 #   RUNS=./runs         where the folders are
 #   PYTHON=python3      which Python
@@ -20,7 +20,8 @@ DOMAIN=$1 TASK=$2
 shift 2
 CONFIG=${CONFIG:-sac_ae} SEEDS=${SEEDS:-1 2 3 4 5 6 7 8 9 10} JOBS=${JOBS:-1} RUNS=${RUNS:-./runs}
 PYTHON=${PYTHON:-$(command -v python || command -v python3)}
-ON=${ON:-$(command -v sbatch >/dev/null && echo slurm || echo local)}
+# A program that belongs to no cluster does not even tell its version; one whose cluster is down does.
+ON=${ON:-$(sbatch --version >/dev/null 2>&1 && echo slurm || echo local)}
 if [ "$ON" != local ] && [ "$ON" != slurm ]; then
   echo "run_cluster.sh: ON=$ON does not exist; there is local, slurm." >&2
   exit 2

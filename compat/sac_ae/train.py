@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from starting import quoted, translate_and_train
+from starting import add_fresh, quoted, translate_and_train
 
 # Name: (default, medley's options for it). Counts of steps are decisions of the agent, here as there.
 OPTIONS = {
@@ -85,6 +85,7 @@ def parser():
     made.add_argument("--save_model", action="store_true", help="keep the snapshots of all evaluations, not only two")
     made.add_argument("--save_buffer", action="store_true", help="on already: a run that was stopped goes on exactly")
     made.add_argument("--save_video", action="store_true", help="film an episode of every evaluation")
+    add_fresh(made)
     made.add_argument("--print-only", action="store_true", help="show medley's command, but do not run it")
     made.add_argument("options", nargs="*", help="options of medley, like setup.device=cpu; they win")
     return made
@@ -93,8 +94,6 @@ def parser():
 def translate(words):
     a = parser().parse_intermixed_args(words)
     made = [*_method(a), f"setup.save_dir={quoted(a.work_dir)}", *_outputs(a)]
-    if not a.print_only:
-        _keep(a, made)
     return [*made, *a.options], [], a.print_only
 
 
@@ -137,17 +136,18 @@ def _outputs(a):
     return [*words, *(["experiment.save.model.retain_last_n=-1"] if a.save_model else [])]
 
 
-def _keep(a, words):
-    """args.json, beside the files of a run that is about to begin."""
+def keep(arguments, words, anew):
+    """args.json, beside the files of a run that is about to begin, or was begun anew."""
     from medley.config.load import load_config
 
-    config = load_config([*words, *a.options])  # refuses what is wrong before there is a folder
+    config = load_config(words)  # refuses what is wrong before there is a folder
     folder = Path(config.setup.save_dir)
-    if not (folder / "config.yaml").exists():
+    if anew or not (folder / "config.yaml").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        asked = {name: value for name, value in vars(a).items() if name != "print_only"}
+        a = parser().parse_intermixed_args(arguments)
+        asked = {name: value for name, value in vars(a).items() if name not in ("print_only", "fresh")}
         (folder / "args.json").write_text(json.dumps(asked, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":
-    raise SystemExit(translate_and_train(__file__, translate))
+    raise SystemExit(translate_and_train(__file__, translate, keep))

@@ -105,9 +105,10 @@ def check_unfinished(config: Config, run: Run, override: bool) -> None:
     _check_learns(run)
     status = run.info().get("status")
     harmless, grave = changed_options(run.config(), config)
+    own = "setup.id=NAME" if config.setup.save_dir is None else "setup.save_dir=FOLDER"
     again = (
         f"Go on with it: medley resume {run.path} [options]. Start anew: --fresh (from Python fresh=True). "
-        "A folder of its own: setup.id=NAME."
+        f"A folder of its own: {own}."
     )
     if grave and not override:
         raise ConfigError(f"{run.path} holds a run with other options:\n  " + "\n  ".join(grave) + f"\n{again}")

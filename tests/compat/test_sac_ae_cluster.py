@@ -188,6 +188,7 @@ def test_with_slurm_every_seed_is_a_job(tmp_path: Path) -> None:
 
 
 NO_ANSWER = """#!/usr/bin/env bash
+[ "$1" = --version ] && echo "slurm-wlm 22.05.8" && exit 0
 echo "sbatch: error: Batch job submission failed: Unable to contact slurm controller" >&2
 exit 1
 """
@@ -214,6 +215,21 @@ def test_a_slurm_that_does_not_answer(tmp_path: Path) -> None:
     done = _cluster(tmp_path, "walker", "walk", ON="lokal", **settings)
     assert done.returncode == 2
     assert "ON=lokal does not exist; there is local, slurm." in done.stderr
+
+
+NO_CLUSTER = """#!/usr/bin/env bash
+echo "sbatch: fatal: Could not establish a configuration source" >&2
+exit 1
+"""
+
+
+def test_an_sbatch_that_belongs_to_no_cluster_is_none(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    _script(tmp_path / "bin" / "sbatch", NO_CLUSTER)
+    settings = {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "SEEDS": "1"}
+    done = _cluster(tmp_path, "walker", "walk", PYTHON=str(_script(tmp_path / "python", STAND_IN)), **settings)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "walker_walk" / "sac_ae" / "seed_1" / "run.json").exists()
 
 
 SQUEUE = """#!/usr/bin/env bash

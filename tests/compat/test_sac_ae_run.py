@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -87,13 +88,22 @@ def test_videos_are_the_seeds(pixel_run: tuple[Path, subprocess.CompletedProcess
     assert about["duration"] == pytest.approx(50 / 30 + 0.8, abs=0.1)  # every step, and the last picture a while
 
 
-def test_the_folder_can_be_gone_on_with(pixel_run: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
-    run, _ = pixel_run
+def test_the_folder_can_be_gone_on_with_or_begun_anew(
+    pixel_run: tuple[Path, subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    run = tmp_path / "log"
+    shutil.copytree(pixel_run[0], run)
     before = (run / "args.json").read_text()
     again = run_train(*SEED, *TINY, "--work_dir", str(run))
     assert again.returncode == 2
     assert "is finished" in again.stderr
+    assert "A folder of its own: setup.save_dir=FOLDER." in again.stderr
     assert (run / "args.json").read_text() == before
+    other = ["--encoder_type", "identity", "--num_train_steps", "31", "experiment.save_report=false"]
+    anew = run_train(*TINY, *other, "--work_dir", str(run), "--fresh")
+    assert anew.returncode == 0, anew.stdout + anew.stderr
+    assert json.loads((run / "args.json").read_text())["num_train_steps"] == 31
+    assert (tmp_path / "log.old-1" / "args.json").read_text() == before
 
 
 @pytest.mark.long

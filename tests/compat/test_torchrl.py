@@ -208,6 +208,10 @@ def test_files_that_cannot_be_read(text: str | None, hint: str, tmp_path: Path) 
     assert hint in done.stderr
 
 
+def test_anew_is_for_medley() -> None:
+    assert printed_words(_starter("--task_id", "0", "--print-only", "--fresh"))[-1] == "--fresh"
+
+
 def test_ids_that_do_not_exist() -> None:
     for task_id in ("10", "-1", "reach"):
         assert _starter("--task_id", task_id, "--print-only").returncode == 2
