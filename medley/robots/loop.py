@@ -2,8 +2,9 @@
 
 (1) act, (2) limit, (3) send, (4) keep the step before, (5) learn for the time that is left, (6) sleep, (7) look.
 
-Only (1) and (2) lie between an observation and the action that answers it. Logs, checkpoints and evaluations wait for
-the end of the episode, when the arm stands still; so do updates that there was no time for.
+Only (1) and (2) lie between an observation and the action that answers it, unless updates are wanted at steps: then (4)
+and all of (5) come first. Logs, checkpoints and evaluations wait for the end of the episode, when the arm stands still;
+so do updates that there was no time for.
 """
 
 from __future__ import annotations
@@ -49,13 +50,18 @@ class _Untimed:
         return self._env.step(self._actions)
 
 
+def is_timed(env: MultiTaskEnv) -> bool:
+    """Whether it goes on while nobody acts."""
+    return hasattr(env, "receive")
+
+
 class RealTimeLoop:
     def __init__(self, experiment: Experiment) -> None:
         self.x = experiment
         env: Any = experiment.parts.env
-        self.timed = hasattr(env, "receive")
+        self.timed = is_timed(env)
         self.world: Halves = env if self.timed else _Untimed(env)
-        self.during_step = experiment.config.experiment.update_when == "during_step"
+        self.when = experiment.config.experiment.update_when
         self._seconds: deque[float] = deque(maxlen=WINDOW)  # that updates took, but for the first, which may compile
         self._warm = False
 
@@ -82,13 +88,17 @@ class RealTimeLoop:
         e = x.config.experiment
         before = None  # the step that is not kept yet
         while True:
+            if before is not None and self.when == "at_step":
+                x.take(*before)
+                before = None
+                self._catch_up(should_stop)
             step = x.step + (before is not None)
             explore = "random" if step < e.init_steps else "policy"
             choice = collector.choose(x.parts.acting, explore, step)
             self.world.send(choice.rows)
             if before is not None:
                 x.take(*before)
-            if self.during_step:
+            if self.when == "during_step":
                 self._learn_meanwhile()
             before = collector.outcome(choice, self.world.receive())
             if before[1] or should_stop() or x.is_done() or step + 1 >= e.num_train_steps:
@@ -118,11 +128,14 @@ class RealTimeLoop:
 
     def _settle(self, should_stop: Callable[[], bool]) -> None:
         """Between episodes: the updates that are owed, and what there is to say."""
+        self._catch_up(should_stop)
+        if not self.x.owed:
+            self.x.report()
+
+    def _catch_up(self, should_stop: Callable[[], bool]) -> None:
         while self.x.owed and not should_stop():
             self._update()
         self.x.parts.acting.refresh()
-        if not self.x.owed:
-            self.x.report()
 
     def _update(self) -> None:
         x = self.x

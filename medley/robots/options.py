@@ -23,8 +23,9 @@ def check_update_when(config: Config, tasks: int) -> None:
     if arm != "simulated" and config.agent.n_step != 1:
         # A step that an arm dropped is not in replay: its neighbours belong to two episodes, and would be summed.
         raise ConfigError(f"env.arm={arm} needs agent.n_step=1, not {config.agent.n_step}.")
-    if e.update_when == "at_step":
+    if e.update_when == "at_step" and arm == "simulated":
         return
+    what = f"env.arm={arm}" if e.update_when == "at_step" else f"experiment.update_when={e.update_when}"
     if e.overlap is None:
         e.overlap = False
     for key, value, needed in (
@@ -38,4 +39,4 @@ def check_update_when(config: Config, tasks: int) -> None:
         ("experiment.scheduler.kind", config.experiment.scheduler.kind, "uniform"),
     ):
         if value != needed:
-            raise ConfigError(f"experiment.update_when={e.update_when} needs {key}={needed}, not {value}.")
+            raise ConfigError(f"{what} needs {key}={needed}, not {value}.")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from medley.robots.arm import ArmFault
-from medley.robots.loop import RealTimeLoop
+from medley.robots.loop import RealTimeLoop, is_timed
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
 
@@ -28,11 +28,11 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
             x.begin(step)
             begun.append(x)
             x.evaluations.patience /= len(experiments)  # a stop waits for them one after another
-        if experiments[0].config.experiment.update_when == "at_step":
+        if experiments[0].config.experiment.update_when != "at_step" or is_timed(experiments[0].parts.env):
+            status = RealTimeLoop(experiments[0]).run(should_stop)
+        else:
             with ThreadPoolExecutor(1) as thread:
                 status = _run(experiments, should_stop, thread)
-        else:
-            status = RealTimeLoop(experiments[0]).run(should_stop)
         for x in experiments:
             x.note_end(status)
         return status

@@ -60,8 +60,15 @@ def test_when_each_of_them_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert at == expected  # 10: the run ends within an episode
 
 
-def test_order_of_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = experiment(tmp_path, POINT, "experiment.update_when=during_step", "experiment.init_steps=1")
+@pytest.mark.parametrize(
+    ("mode", "order"),
+    [
+        ("during_step", ["act", "send", "look", *["act", "send", "keep", "learn", "learn", "look"] * 2]),
+        ("at_step", ["act", "send", "look", *["keep", "learn", "learn", "act", "send", "look"] * 2]),
+    ],
+)
+def test_order_of_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, order: list[str]) -> None:
+    x = experiment(tmp_path, POINT, f"experiment.update_when={mode}", "experiment.init_steps=1")
     loop, events = RealTimeLoop(x), []
 
     def watch(owner: Any, name: str, event: str) -> None:
@@ -79,7 +86,7 @@ def test_order_of_a_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     x.begin()
     loop._episode(lambda: x.step >= 3)
     x.close()
-    assert events[:13] == ["act", "send", "look", *["act", "send", "keep", "learn", "learn", "look"] * 2][:13]
+    assert events[:13] == order[:13]
 
 
 @pytest.mark.parametrize("mode", MODES[1:])
@@ -143,6 +150,10 @@ def test_updates_that_do_not_fit_become_debt(tmp_path: Path, monkeypatch: pytest
         (["env.num_tasks=2", "experiment.update_when=between_episodes"], "number of tasks=1"),
         (["agent.n_step=3", "experiment.update_when=during_step"], "n_step=1"),
         (["env=panda-reach", "env.arm=wall_clock", "agent.n_step=3"], "wall_clock needs agent.n_step=1"),
+        (
+            ["env=panda-reach", "env.arm=wall_clock", "experiment.overlap=true"],
+            "wall_clock needs experiment.overlap=Fal",
+        ),
         (["experiment.overlap=true", "experiment.update_when=during_step"], "overlap=False"),
     ],
 )
@@ -154,7 +165,8 @@ def test_what_does_not_go_together_is_refused(words: list[str], says: str) -> No
 @needs_panda
 @pytest.mark.parametrize("mode", ["during_step", "at_step"])
 def test_arm_in_real_time(tmp_path: Path, mode: str) -> None:
-    x = experiment(tmp_path, PANDA, f"experiment.update_when={mode}", "experiment.num_train_steps=40")
+    often = ("experiment.save_freq=1", "experiment.save.model.retain_last_n=-1", "experiment.eval_freq=6")
+    x = experiment(tmp_path, PANDA, f"experiment.update_when={mode}", "experiment.num_train_steps=40", *often)
     began = time.monotonic()
     assert x.train() == "finished"
     assert time.monotonic() - began > 40 * 0.05  # no step was shorter than it is
@@ -162,6 +174,9 @@ def test_arm_in_real_time(tmp_path: Path, mode: str) -> None:
     rows = [json.loads(line) for line in (tmp_path / "train.log").read_text().splitlines()]
     assert all({"delay_p50_ms", "delay_p99_ms", "slept_ms", "overruns", "age_p95_ms"} <= row.keys() for row in rows[1:])
     assert 30 < rows[-1]["step"] <= 40  # an arm that had to wait for a busy machine drops a step, and begins anew
+    ends = {0, 40, *(row["step"] for row in rows)}  # of episodes: nothing keeps an arm waiting within one
+    assert {int(path.name) for path in (tmp_path / "checkpoints").iterdir()} == ends
+    assert {json.loads(line)["step"] for line in (tmp_path / "eval.log").read_text().splitlines()} <= ends
 
 
 @needs_panda
