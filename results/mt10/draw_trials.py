@@ -32,10 +32,12 @@ def main() -> None:
         label = NAMES[trial] + (f", seed {seed}" if trial in ("own_temperature", "two_steps", "default") else "")
         axes.plot(*zip((0, 0), *points, strict=True), label=label, linewidth=1.7, **style)
     axes.axhline(74.8, color=INK, linewidth=0.8, linestyle=":")
-    axes.text(432, 74, "multi-head SAC after 2,000 (published)", fontsize=6.5, color=INK, ha="right", va="top")
+    axes.text(
+        432, 74, "multi-head SAC, width 400, after 2,000 (published)", fontsize=6.5, color=INK, ha="right", va="top"
+    )
     dress(axes, "MT10, horizon 500, 50 goals per task (last four: 10, and 50 at the end)")
     axes.set(xlabel="thousand steps of every task", ylabel="success (%)", ylim=(0, 102))
-    axes.legend(fontsize=7, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.02))
+    axes.legend(fontsize=7, handlelength=4, frameon=False, loc="lower right", bbox_to_anchor=(1, 0.02))
     figure.savefig(HERE / "trials.png")
 
 

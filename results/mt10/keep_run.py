@@ -9,8 +9,15 @@ import argparse
 import json
 from pathlib import Path
 
+import numpy as np
+import torch
+
+from medley.agents.actor_critic import ActorCritic
+from medley.agents.api import Spaces, agent_kind
+from medley.config.schema import Config
 from medley.reporting.run_files import read_lines
 from medley.reporting.runs import run_folders
+from medley.training.run import Run
 
 HERE = Path(__file__).parent / "methods"
 TRAIN = ("step", "env_step", "frames", "updates", "duration", "fps", "success", "actor_loss", "critic_loss", "q_mean_")
@@ -36,6 +43,7 @@ def keep(run: Path, into: Path) -> Path:
         raise SystemExit(f"{run} is not finished.")
     folder = into / info["config_name"] / f"seed_{info['seed']}"
     folder.mkdir(parents=True, exist_ok=True)
+    info["parameters"] = parameters(Run(run).config(), info["tasks"])
     info["command"] = " ".join(word for word in info["command"].split() if not word.startswith(OWN))
     (folder / "run.json").write_text(json.dumps(info, indent=1) + "\n")
     config = (run / "config.yaml").read_text().splitlines()
@@ -49,6 +57,15 @@ def keep(run: Path, into: Path) -> Path:
         text = "\n".join(json.dumps({k: _short(v) for k, v in row.items()}) for row in rows)
         (folder / name).write_text(text + "\n")
     return folder
+
+
+def parameters(config: Config, tasks: list[str]) -> int:
+    """What is learnt in all: actor, both critics and labels of tasks."""
+    spaces = Spaces(tuple(tasks), 39, 4, np.ones((len(tasks), 4), bool))  # Meta-World's; not told which task it is
+    agent = agent_kind(config.agent.builder).build(config.agent, spaces, torch.device("cpu"), 0)
+    assert isinstance(agent, ActorCritic)
+    learnt = {p for name in ("actor", "critic", "task") for p in agent.networks[name].parameters()}
+    return sum(p.numel() for p in learnt)
 
 
 def _short(value: object) -> object:

@@ -44,12 +44,13 @@ def costs(runs: list[RunData]) -> str:
         rates = [f"{info[key] / seconds:.1f}" for key in ("updates", "frames")]
         made = [info["versions"][name] for name in ("python", "torch", "metaworld", "mujoco")]
         counts = [info[key] for key in ("step", "frames", "updates", "minutes")]
+        size = [info["parameters"], info["peak_gpu_memory_gb"]]
         where = [info["machine"]["gpu"], info["machine"]["cores"], info["started"], info["commit"], info["command"]]
         success = f"{run.evaluations[-1].success:g}"
-        rows.append([run.config_name, run.seed, run.protocol, success, *counts, *rates, *made, *where])
+        rows.append([run.config_name, run.seed, run.protocol, success, *counts, *rates, *size, *made, *where])
     head = ["method", "seed", "protocol", "success", "step", "env_steps", "updates", "minutes"]
-    head += ["updates_per_second", "env_steps_per_second", "python", "torch", "metaworld", "mujoco"]
-    return _csv([*head, "gpu", "cores", "started", "commit", "command"], rows)
+    head += ["updates_per_second", "env_steps_per_second", "parameters", "gpu_memory_gb"]
+    return _csv([*head, "python", "torch", "metaworld", "mujoco", "gpu", "cores", "started", "commit", "command"], rows)
 
 
 def tables(folder: Path) -> dict[Path, str]:

@@ -6,12 +6,15 @@ import csv
 import math
 import re
 import runpy
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
+from medley.files import read_json
 from medley.reporting.comparison import compared
 from medley.reporting.runs import find_runs
+from medley.training.run import Run
 
 MT10 = Path(__file__).parents[2] / "results" / "mt10"
 MT50 = MT10.parent / "mt50"
@@ -53,6 +56,63 @@ def test_the_table_is_that_of_the_runs() -> None:
         assert float(re.sub(",", "", rate)) == pytest.approx(one.rate, abs=0.6)
         if name.lower() in alone:
             assert float(update) == pytest.approx(alone[name.lower()], abs=5.1e-3)
+
+
+def test_what_each_costs_is_what_the_runs_cost() -> None:
+    """The table of docs/comparison.md."""
+    text = (MT10.parents[1] / "docs" / "comparison.md").read_text()
+    table = text.split("| after 200,000 steps of every task")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    curves, costs = defaultdict(list), defaultdict(list)
+    for name, into in (("curves.csv", curves), ("runs.csv", costs)):
+        with (MT10 / "methods" / name).open(newline="") as file:
+            for row in csv.DictReader(file):
+                into[row["method"]].append(row)
+    updates = runpy.run_path(str(MT10 / "draw_methods.py"))["update_ratios"]()
+    assert {_method(row[0]) for row in rows} == set(costs)
+    for name, success, half, update, parameters, memory, _ in rows:
+        method = _method(name)
+        runs = costs[method]
+        mean = sum(float(run["success"]) for run in runs) / len(runs)
+        assert float(success.split()[0]) == pytest.approx(mean, abs=5.1e-4)
+        assert ("three seeds" in name) == (len(runs) == 3)
+        seen = {int(row["step"]) for row in curves[method] if row["seed"] == "1" and float(row["success"]) >= 0.5}
+        assert half == (f"{min(seen):,}" if seen else "")
+        assert (runs[0]["step"] == "200000") or f"({int(runs[0]['step']):,} steps)" in name
+        if update != "as BRC":
+            assert float(update) == pytest.approx(updates[method], abs=0.051)
+        assert float(parameters) == pytest.approx(float(runs[0]["parameters"]) / 1e6, abs=0.051)
+        assert float(memory) == pytest.approx(max(float(run["gpu_memory_gb"]) for run in runs), abs=0.051)
+
+
+def _method(name: str) -> str:
+    return NAMES[re.sub(r" \([\d,]+ steps\)", "", name)]
+
+
+def test_parameters_are_those_of_the_agents() -> None:
+    """Of those that take no seconds to make."""
+    script = runpy.run_path(str(MT10 / "keep_run.py"))
+    for name in ("multi_head_400", "soft_modules", "care", "moore"):
+        run = MT10 / "methods" / name / "seed_1"
+        info = read_json(run / "run.json")
+        assert script["parameters"](Run(run).config(), info["tasks"]) == info["parameters"]
+
+
+def test_how_many_opened_the_drawer() -> None:
+    with (MT10 / "trials.csv").open(newline="") as file:
+        rows = [row | {"method": row["trial"]} for row in csv.DictReader(file)]
+    with (MT10 / "methods" / "curves.csv").open(newline="") as file:
+        rows += [row for row in csv.DictReader(file) if row["method"] == "brc_1024"]
+    one, two = ("one_step", "one_step_200", "brc_1024"), ("two_steps", "own_temperature_two_steps_short", "default")
+    counts = {}
+    for row in rows:
+        steps = "one step" if row["method"] in one else "two steps" if row["method"] in two else "three steps"
+        if row["step"] in ("50000", "100000"):
+            counts.setdefault((steps, row["step"]), []).append(float(row["drawer-open"]) >= 0.5)
+    text = (MT10.parents[1] / "docs" / "comparison.md").read_text()
+    for steps in ("one step", "two steps", "three steps"):
+        early, late = (counts[steps, at] for at in ("50000", "100000"))
+        assert f"| {steps} | {sum(early)} of {len(early)} | {sum(late)} of {len(late)} |" in text
 
 
 def test_their_curves_and_costs_are_those_of_the_runs() -> None:
