@@ -14,6 +14,9 @@ from medley.errors import MedleyError
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.print_help()
+        return 2
     arguments, rest = parser.parse_known_args(argv)
     # Options may stand before and after flags; what is left and looks like one is one.
     if any(word.startswith("-") for word in rest) or (rest and not hasattr(arguments, "options")):
@@ -26,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"medley: {e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("medley: stopped at once; the last checkpoint stands.", file=sys.stderr)
+        print("medley: stopped at once; what was saved last stands.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return 0

@@ -27,8 +27,8 @@ def train(a: argparse.Namespace) -> int:
     finished = [] if a.fresh else [c for c in configs if start.is_finished(c, Run(default_path(c)))]
     finished = finished if len(finished) < len(configs) else []  # then nothing can be meant by it
     paths = [default_path(config) for config in finished]
-    for path in paths:
-        print(f"{path} is finished already.")
+    for path, config in zip(paths, finished, strict=True):
+        print(f"{path} is finished already{start.how_much_longer(Run(path), config)}.")
     for group in start.groups(configs):
         group = [config for config in group if config not in finished]
         if not group:

@@ -11,6 +11,7 @@ from medley.comparison.plan import Plan
 from medley.errors import MedleyError
 from medley.training import start
 from medley.training.finish import finish
+from medley.training.run import Run
 
 Say = Callable[[str], None]
 
@@ -61,7 +62,8 @@ def _groups(plan: Plan, say: Say) -> list[list[int]]:
     todo = []
     for number, run in enumerate(plan.runs):
         if run.standing == "finished":
-            say(f"Run {number + 1} of {len(plan.runs)}: {run}: finished already.")
+            longer = start.how_much_longer(Run(run.path), run.config)
+            say(f"Run {number + 1} of {len(plan.runs)}: {run}: finished already{longer}.")
         else:
             todo.append(number)
     numbers = iter(todo)
@@ -93,9 +95,8 @@ def _train(plan: Plan, group: Sequence[int], fresh: bool, failures: dict[int, st
 
 
 def _compare(plan: Plan, failures: dict[int, str], out: Path | None, say: Say) -> None:
-    from rich.console import Console
-
     from medley.reporting.comparison import compared, console_table
+    from medley.reporting.formats import wide_console
     from medley.reporting.report import write_report
 
     # By method, in the order they were named in; `sorted` keeps the order of seeds.
@@ -110,7 +111,7 @@ def _compare(plan: Plan, failures: dict[int, str], out: Path | None, say: Say) -
         labels = {run.path.resolve(): run.method for run in whole}
         page = write_report([run.path for run in whole], out, labels, notes)
         say("")
-        Console().print(console_table(compared([run.path for run in whole], labels)))
+        wide_console().print(console_table(compared([run.path for run in whole], labels)))
         say(f"Report over {len(whole)} runs: {page}")
     for note in notes:
         print(f"medley: {note}", file=sys.stderr)

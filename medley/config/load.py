@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -177,6 +178,15 @@ class _Composer:
         return copy.deepcopy(tree)
 
 
+def _check_yaml(file: Path) -> None:
+    try:
+        OmegaConf.load(file)
+    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        mark = getattr(e, "problem_mark", None)
+        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise ConfigError(f"{file} is no YAML: {getattr(e, 'problem', None) or e}{where}.") from None
+
+
 class _hydra:
     """Hydra keeps one global state; take it for a moment and leave it as it was."""
 
@@ -186,6 +196,7 @@ class _hydra:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir {folder}: there is no such folder.")
             for file in (file for group in GROUPS for file in Path(folder, group).rglob("*.yaml")):
+                _check_yaml(file)
                 name = file.relative_to(folder).with_suffix("")
                 if _own(str(name.parent), name.name).is_file():  # Hydra would take ours, and say nothing
                     group, _, choice = name.as_posix().partition("/")

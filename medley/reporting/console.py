@@ -39,6 +39,14 @@ class Console:
         pass
 
 
+def _tell(text: str) -> None:
+    """Whoever reads may go away, as a `tee` that is killed: a training does not end with that."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 # ANSI colours of a line's first word, on a terminal only.
 _COLOURS = {"train": "33", "eval": "32"}
 
@@ -49,13 +57,13 @@ class Lines(Console):
         self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
     def note(self, text: str) -> None:
-        print(text, flush=True)
+        _tell(text)
 
     def write(self, kind: str, row: dict[str, Any]) -> None:
         line = format_line(kind, row, self.columns[kind])
         if self.coloured:
             line = line.replace(kind, f"\033[{_COLOURS[kind]}m{kind}\033[0m", 1)
-        print(line, flush=True)
+        _tell(line)
 
 
 def make_console(

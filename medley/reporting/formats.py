@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -102,6 +103,11 @@ def words(cell: Cell) -> str:
         ends = "" if math.isnan(cell.low) else f" [{_percent(cell.low)}, {_percent(cell.high)}]"
         return _percent(cell.value) + ends
     return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def wide_console() -> Console:
+    """As wide as the terminal; where there is none, nothing needs to be cut."""
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160)
 
 
 def show(path: Path) -> None:

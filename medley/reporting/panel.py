@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 from rich.console import Console as RichConsole
 from rich.console import Group
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from medley.reporting.console import Console
+
+RECENT = 30.0  # seconds over which speeds are told
 
 
 class Panels(Console):
@@ -22,8 +25,8 @@ class Panels(Console):
         self.tasks, self.total, self.start, self.title = tasks, total, start, title
         self.step = start
         self.latest: dict[str, dict[str, Any]] = {}
-        self.first_updates: int | None = None
-        self.began = self.drawn = time.monotonic()
+        self.recent: deque[tuple[float, int, int]] = deque()  # when, step, updates
+        self.drawn = time.monotonic()
         self.rates = ""
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -32,10 +35,10 @@ class Panels(Console):
             TextColumn("steps ·"),
             TimeElapsedColumn(),
             TextColumn("· left"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             expand=True,
         )
-        self.bar_id = self.bar.add_task("training", total=total, completed=start)
+        self.bar_id = self.bar.add_task("training", total=total, completed=start, left=_duration(None))
         self.live = Live(self._draw(), console=RichConsole(), refresh_per_second=4, transient=False)
         self.live.start()
 
@@ -43,19 +46,27 @@ class Panels(Console):
         self.live.console.print(text, highlight=False, markup=False)
 
     def progress(self, step: int, updates: int, doing: str = "training") -> None:
-        if self.first_updates is None:
-            self.first_updates = updates
         self.step = step
         now = time.monotonic()
-        if now - self.drawn < 0.25:  # a redraw costs a millisecond
+        if now - self.drawn < 0.25 and self.recent:  # a redraw costs a millisecond
             return
         self.drawn = now
-        seconds = max(now - self.began, 1e-9)
-        self.rates = (
-            f"{(step - self.start) / seconds:,.0f} steps/s · {(updates - self.first_updates) / seconds:,.0f} updates/s"
-        )
-        self.bar.update(self.bar_id, completed=step, description=doing)
+        steps, learnt = self._speed(now, step, updates)
+        self.rates = f"{steps:,.0f} steps/s · {learnt:,.0f} updates/s"
+        left = (self.total - step) / steps if steps and learnt else None  # random steps say nothing of the others
+        self.bar.update(self.bar_id, completed=step, description=doing, left=_duration(left))
         self.live.update(self._draw())
+
+    def _speed(self, now: float, step: int, updates: int) -> tuple[float, float]:
+        """Steps and updates per second, of late; since learning began, once it has."""
+        if self.recent and self.recent[0][2] == self.recent[-1][2] < updates:
+            self.recent = deque([self.recent[-1]])
+        self.recent.append((now, step, updates))
+        while len(self.recent) > 2 and now - self.recent[1][0] > RECENT:
+            self.recent.popleft()
+        then, from_step, from_updates = self.recent[0]
+        seconds = max(now - then, 1e-9)
+        return (step - from_step) / seconds, (updates - from_updates) / seconds
 
     def write(self, kind: str, row: dict[str, Any]) -> None:
         self.latest[kind] = row
@@ -87,6 +98,14 @@ class Panels(Console):
             style="bold",
         )
         return Panel(Group(self.bar, self.rates, table), title=self.title, border_style="cyan")
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-:--:--"
+    days, rest = divmod(int(seconds), 86400)
+    clock = f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days} days {clock}" if days else clock
 
 
 def _percent(value: float | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from medley.errors import MedleyError
 from medley.scale.folder import note, noted, write_script
 from medley.scale.resources import Resources
 from medley.scale.sweep import Job, Request, plan, read
@@ -23,11 +24,17 @@ def launch(
     jobs = plan(request, config_dirs)
     todo = [job for job in jobs if job.standing != "finished"]
     say(f"{len(jobs)} runs on {request.on}: {len(jobs) - len(todo)} finished, {len(todo)} to do.")
+    for job in jobs:
+        if job.longer:
+            say(f"{job.folder} is finished{job.longer}.")
     if dry_run:
         for job in jobs:
             say(f"  {job.folder}: {job.standing}")
         return 0
-    prepare(request, todo)
+    try:
+        prepare(request, todo)
+    except OSError as e:
+        raise MedleyError(f"{e.filename or 'a run folder'} cannot be written: {e.strerror}.") from None
     return _start(request, todo, say)
 
 

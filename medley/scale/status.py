@@ -70,11 +70,12 @@ def _standing(folder: Path) -> Standing:
 
 def table(rows: Sequence[Standing]) -> str:
     common = Path(os.path.commonpath([row.folder.parent for row in rows]))
-    lines = [f"{common}", f"{'run':40} {'state':9} {'step':>22} {'':>5}  job"]
-    for row in rows:
-        name = str(row.folder.relative_to(common))
+    names = [str(row.folder.relative_to(common)) for row in rows]
+    width = max(40, *map(len, names))
+    lines = [f"{common}", f"{'run':{width}} {'state':9} {'step':>22} {'':>5}  job"]
+    for row, name in zip(rows, names, strict=True):
         done = f"{row.step:,} of {row.of:,}" if row.of else ""
-        lines.append(f"{name[-40:]:40} {row.state:9} {done:>22} {row.share:>5.0%}  {row.job[:20]}")
+        lines.append(f"{name:{width}} {row.state:9} {done:>22} {row.share:>5.0%}  {row.job[:20]}")
         if row.says:
             lines.append(f"    {row.says}")
     counts = {state: sum(row.state == state for row in rows) for state in dict.fromkeys(row.state for row in rows)}

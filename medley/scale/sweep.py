@@ -13,7 +13,7 @@ from medley.errors import ConfigError, closest
 from medley.scale.resources import Resources
 from medley.training.folder_name import default_path
 from medley.training.run import Run
-from medley.training.start import standing_of
+from medley.training.start import how_much_longer, standing_of
 
 ENGINES = ("local", "slurm", "ray")
 _OWN = ("on", "jobs", "seeds", "retries")
@@ -36,6 +36,7 @@ class Job:
     words: tuple[str, ...]
     folder: Path
     standing: str  # new | unfinished | finished
+    longer: str = ""  # of one that is finished: how long it is, where that is not what is asked for
 
 
 def read(words: Sequence[str]) -> Request:
@@ -74,8 +75,11 @@ def plan(request: Request, config_dirs: Sequence[str | Path] = ()) -> list[Job]:
             config.setup.seed = seed
             folder = default_path(config).resolve()
             if folder in jobs:
-                raise ConfigError(f"two runs of this sweep would share {folder}: give them names, setup.id=NAME.")
+                how = "leave out setup.id" if config.setup.id else "give them names, setup.id=NAME"
+                raise ConfigError(f"two runs of this sweep would share {folder}: {how}.")
             more = [f"--config-dir={Path(d).resolve()}" for d in config_dirs]
             standing = standing_of(config, Run(folder))
-            jobs[folder] = Job((*words, f"setup.seed={seed}", f"setup.save_dir={folder}", *more), folder, standing)
+            longer = how_much_longer(Run(folder), config) if standing == "finished" else ""
+            told = (*words, f"setup.seed={seed}", f"setup.save_dir={folder}", *more)
+            jobs[folder] = Job(told, folder, standing, longer)
     return list(jobs.values())

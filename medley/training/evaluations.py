@@ -77,6 +77,7 @@ class Evaluations:
             ended += 1
             show(f"evaluating {ended}/{total}")
 
+        show(f"evaluating 0/{total}")
         self.evaluator.refresh()
         began = time.monotonic()
         film = self._film(counters["step"])

@@ -187,6 +187,9 @@ class Experiment:
         progress = self.evaluations.progress
         self._show("training" if progress is None else f"training, evaluating {progress}")
 
+    def show_owed(self) -> None:
+        self._show(f"learning, {self.owed:,} updates to go")
+
     def note_end(self, status: str) -> None:
         share = self._logging / max(time.monotonic() - self._clock, 1e-9)
         self._note_status(status, logging_share=round(share, 5), **peak_memory(self.parts.device))
@@ -196,8 +199,9 @@ class Experiment:
         if self.step != self._last_save:
             self.save()
 
-    def note_failure(self) -> None:
-        self._note_status("failed")
+    def note_failure(self, error: BaseException) -> None:
+        """A second Ctrl-C is none: the run is where it was saved last."""
+        self._note_status("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
 
     def close(self) -> None:
         """Everything, whatever happens to one part of it; then the first error is raised."""

@@ -21,10 +21,9 @@ def finish(run: Run, say: Callable[[str], None] = print) -> None:
         try:
             record(run)
         except (MedleyError, NotImplementedError, ImportError) as e:
-            say(f"No videos: {e}")
+            say(str(e) if str(e).startswith("No video") else f"No videos: {e}")
     try:
-        from rich.console import Console
-
+        from medley.reporting.formats import wide_console
         from medley.reporting.runs import read_run
         from medley.reporting.tables import final_table
 
@@ -35,7 +34,7 @@ def finish(run: Run, say: Callable[[str], None] = print) -> None:
     except ImportError as e:  # a bare machine trains all the same; its run folder can be reported on elsewhere
         say(f"No report: {e}. On a machine that has it: medley report {run.path}")
         return
-    Console().print(final_table(read_run(run.path)))
+    wide_console().print(final_table(read_run(run.path)))
 
 
 def record(run: Run, checkpoint: int | None = None) -> list[Path]:

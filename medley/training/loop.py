@@ -16,6 +16,7 @@ from medley.robots.loop import RealTimeLoop, is_timed
 from medley.training.experiment import Experiment
 from medley.training.learner import learn_together
 
+_MANY = 100  # updates that are owed: then it takes a while, and steps stand still
 _AT_ONCE = 16  # updates between two looks at whether to stop; as many as a captured graph holds
 
 
@@ -40,7 +41,7 @@ def train_together(experiments: Sequence[Experiment], should_stop: Callable[[], 
         for x in begun:
             if isinstance(error, ArmFault):  # what an arm did cannot be done again
                 x.rescue()
-            x.note_failure()
+            x.note_failure(error)
         raise
     finally:
         for x in experiments:
@@ -105,6 +106,8 @@ def _learn(experiments: Sequence[Experiment], should_stop: Callable[[], bool] = 
         learn_together([x.parts.learner for x in experiments], now)
         for x in experiments:
             x.owed = owed - now
+            if owed > _MANY and not x.parts.overlap:
+                x.show_owed()
 
 
 def _common_step(experiments: Sequence[Experiment]) -> int | None:

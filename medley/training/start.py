@@ -100,6 +100,18 @@ def is_finished(config: Config, run: Run) -> bool:
     return is_longest and not changed_options(saved, config)[1]
 
 
+def _goes_beyond(run: Run, config: Config) -> bool:
+    """Whether it has been trained for longer than is asked for now: its steps are not to be called fewer."""
+    steps = config.experiment.num_train_steps
+    return steps < run.config().experiment.num_train_steps and int(run.info().get("step", 0)) > steps
+
+
+def how_much_longer(run: Run, config: Config) -> str:
+    """Of a finished run that was asked for, where it is not as long as that."""
+    steps, trained = config.experiment.num_train_steps, int(run.info().get("step", 0))
+    return f" ({trained:,} steps, not {steps:,})" if _goes_beyond(run, config) else ""
+
+
 def check_unfinished(config: Config, run: Run, override: bool) -> None:
     """Whether this can go on with the run that stands in the folder."""
     _check_learns(run)
@@ -112,8 +124,11 @@ def check_unfinished(config: Config, run: Run, override: bool) -> None:
     )
     if grave and not override:
         raise ConfigError(f"{run.path} holds a run with other options:\n  " + "\n  ".join(grave) + f"\n{again}")
-    if status == "finished" and not any(line.startswith("experiment.num_train_steps") for line in harmless):
+    longer = any(line.startswith("experiment.num_train_steps") for line in harmless) and not _goes_beyond(run, config)
+    if status == "finished" and not longer:
         raise ConfigError(f"{run.path} is finished: see its report.html. {again}")
+    if _goes_beyond(run, config):
+        raise ConfigError(f"{run.path} is beyond {config.experiment.num_train_steps:,} steps already. {again}")
     if not config.experiment.should_resume:
         raise ConfigError(f"{run.path} holds an unfinished run, and experiment.should_resume=false. {again}")
 
@@ -131,10 +146,12 @@ def resume(path: str | Path, words: list[str], override: bool = False, say: Say 
             + "\n  ".join(grave)
             + "\nGive --override if that is meant."
         )
-    for line in [*harmless, *grave]:
-        say(f"changed: {line}")
     if run.info().get("status") == "finished" and run.info().get("step", 0) >= config.experiment.num_train_steps:
         raise ConfigError(f"{run.path} is finished. To train longer: experiment.num_train_steps=N.")
+    if _goes_beyond(run, config):
+        raise ConfigError(f"{run.path} is beyond {config.experiment.num_train_steps:,} steps already.")
+    for line in [*harmless, *grave]:
+        say(f"changed: {line}")
     return run, _locked([config], [run], say)
 
 
@@ -176,7 +193,7 @@ def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
                 unless_begun.callback(parts.close)
             for parts, config, run in zip(everything, configs, runs, strict=True):
                 initialise(parts, config, run)
-                run.write_info(**_describe(config, parts))
+                run.write_info(**_describe(config, parts, run.info().get("config_name")))
             experiments = [
                 Experiment(config, run, parts, console=i == 0)
                 for i, (config, run, parts) in enumerate(zip(configs, runs, everything, strict=True))
@@ -191,12 +208,13 @@ def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
     return status
 
 
-def _describe(config: Config, parts: Parts) -> dict[str, Any]:
+def _describe(config: Config, parts: Parts, named: str | None) -> dict[str, Any]:
+    """`named`: what it was called when it began, which is where it stands; a longer run is no other configuration."""
     return {
         "format": 1,
         "env": config.env.name,
         "agent": config.agent.name,
-        "config_name": config_name(config),
+        "config_name": config_name(config) if named is None or config.setup.id is not None else named,
         "seed": config.setup.seed,
         "tasks": list(parts.evaluator.env.tasks),
         "protocol": config.experiment.protocol,

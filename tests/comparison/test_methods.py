@@ -135,7 +135,9 @@ def test_what_stands_in_the_folders(tmp_path: Path) -> None:
     assert [run.standing for run in _plan(tmp_path, *words).runs] == ["finished", "unfinished", "unfinished", "new"]
     longer = _plan(tmp_path, *words, "experiment.num_train_steps=5000").runs
     assert [run.standing for run in longer] == ["unfinished"] * 3 + ["new"]
-    shorter = _plan(tmp_path, *words, "experiment.num_train_steps=3000").runs
+    with pytest.raises(ConfigError, match="seed_2 is beyond 3,000 steps already"):
+        _plan(tmp_path, *words, "experiment.num_train_steps=3000")
+    shorter = _plan(tmp_path, words[0], words[2], "seeds=1", "experiment.num_train_steps=3000").runs
     assert shorter[0].standing == "finished"
     with pytest.raises(ConfigError, match=r"experiment\.eval_freq: 100 -> 50"):
         _plan(tmp_path, "agents=state_sac+setup.id=" + shorter[0].path.parent.name, "experiment.eval_freq=50")

@@ -236,3 +236,10 @@ def test_different_options_have_different_run_folders() -> None:
     twice = {p: [c for c, q in zip(commands, paths, strict=True) if q == p] for p in paths if paths.count(p) > 1}
     assert not twice
     assert all(len(Path(p).parts[-2]) <= 80 for p in paths)
+
+
+def test_what_is_no_yaml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "agent").mkdir()
+    (tmp_path / "agent" / "bad.yaml").write_text("name: [x\n")
+    with pytest.raises(ConfigError, match=r"bad\.yaml is no YAML: .*line 2, column 1"):
+        load_config(["env=point", "agent=bad"], [tmp_path])

@@ -132,7 +132,8 @@ def test_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     time.sleep(0.2)
     child.signal(signal.SIGINT)
     assert child.wait(10) == 130
-    assert "the last checkpoint stands" in child.text()
+    assert "what was saved last stands" in child.text()
+    assert json.loads((run / "run.json").read_text())["status"] == "stopped"
     assert (run / "checkpoints" / "40" / "manifest.json").exists()
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from medley.config.load import load_config
 from medley.config.schema import MetricsConfig
 from medley.reporting.console import Console, Lines, format_line, make_console
 from medley.reporting.panel import Panels
+from tests.faults import harness
 
 TRAIN = "| train | E: 1 | S: 1000 | D: 0.8 s | R: 0.0000 | BR: 0.0000 | ALOSS: 0.0000 | CLOSS: 0.0000"
 EVAL = "| eval | S: 0 | ER: 21.1676"
@@ -98,3 +104,39 @@ def test_which_console(metrics: MetricsConfig, capsys: pytest.CaptureFixture[str
     assert "a [bold]note[/bold]" in out
     assert "50 %" in out
     assert "25 %" in out
+
+
+def test_the_time_left_is_that_of_late(metrics: MetricsConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random steps are many times as fast as those that are learnt from, and say nothing of how long these take."""
+    now = [1000.0]
+    monkeypatch.setattr("medley.reporting.panel.time.monotonic", lambda: now[0])
+    panel = make_console("panel", metrics, "title", ("a", "b"), 10_000, 0)
+    assert type(panel) is Panels
+
+    def shown(step: int, updates: int, seconds: float) -> tuple[str, str]:
+        now[0] += seconds
+        panel.progress(step, updates)
+        return panel.rates, panel.bar.tasks[0].fields["left"]
+
+    for step in range(0, 5000, 500):
+        rates, left = shown(step, 0, 1.0)
+    assert (rates, left) == ("500 steps/s · 0 updates/s", "-:--:--")
+    for step in range(4505, 4605, 5):
+        rates, left = shown(step, step - 4500, 1.0)
+    assert rates == "5 steps/s · 5 updates/s"
+    assert left == "0:18:00"
+    for step in range(4650, 7650, 50):  # and if it gets faster, that is told half a minute later
+        rates, left = shown(step, step - 4500, 1.0)
+    assert (rates, left) == ("50 steps/s · 50 updates/s", "0:00:48")
+    panel.close()
+
+
+def test_a_reader_who_goes_away_ends_no_training(tmp_path: Path) -> None:
+    words = " ".join(harness.train_words(tmp_path / "run", "experiment.num_train_steps=400"))
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m medley {words} | head -n 2; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"

@@ -157,3 +157,26 @@ def test_a_run_knows_what_trained_it_where_nothing_is_installed(monkeypatch: pyt
     versions = describe_machine()["versions"]
     assert versions["medley"] == medley.__version__
     assert versions["mujoco"] == "not installed"
+
+
+def test_what_was_trained_for_longer_is_not_called_shorter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*harness.OPTIONS, "experiment.eval_freq=null", "setup.id=null", f"setup.base_path={tmp_path}"]
+    assert main(["train", *words, SHORT]) == 0
+    (run,) = (Run(path.parent) for path in (tmp_path / "runs").rglob("run.json"))
+    name = run.info()["config_name"]
+    assert main(["resume", str(run.path), "experiment.num_train_steps=160"]) == 0
+    assert run.info()["config_name"] == name, "how often it is evaluated was not asked for, and is kept"
+    before = (run.path / "run.json").read_text(), (run.path / "config.yaml").read_text()
+    capsys.readouterr()
+    assert main(["train", *words, SHORT]) == 2
+    assert "is finished" in capsys.readouterr().err
+    assert main(["resume", str(run.path), "experiment.num_train_steps=120"]) == 2
+    assert "is finished" in capsys.readouterr().err
+    assert before == ((run.path / "run.json").read_text(), (run.path / "config.yaml").read_text())
+    assert main(["launch", "--dry-run", *words, SHORT]) == 0
+    assert f"{run.path} is finished (160 steps, not 100)." in capsys.readouterr().out
+    run.write_info(status="stopped")
+    assert main(["resume", str(run.path), "experiment.num_train_steps=120"]) == 2
+    assert "is beyond 120 steps already" in capsys.readouterr().err
+    assert main(["train", *words, SHORT]) == 2
+    assert "is beyond 100 steps already" in capsys.readouterr().err
