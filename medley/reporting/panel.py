@@ -59,8 +59,8 @@ class Panels(Console):
 
     def _speed(self, now: float, step: int, updates: int) -> tuple[float, float]:
         """Steps and updates per second, of late; since learning began, once it has."""
-        if self.recent and self.recent[0][2] == self.recent[-1][2] < updates:
-            self.recent = deque([self.recent[-1]])
+        if len(self.recent) > 1 and self.recent[0][2] == self.recent[-1][2] < updates:
+            self.recent.clear()
         self.recent.append((now, step, updates))
         while len(self.recent) > 2 and now - self.recent[1][0] > RECENT:
             self.recent.popleft()
