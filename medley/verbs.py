@@ -19,16 +19,17 @@ def train(a: argparse.Namespace) -> int:
     from medley.training.finish import finish
     from medley.training.folder_name import default_path
     from medley.training.run import Run
+    from medley.training.standing import how_long, is_finished
 
     words = list(a.options)
     if a.init_from:
         words.append(f"experiment.init_from={a.init_from}")
     configs = [load_config(w, a.config_dir) for w in expand_sweeps(words)]  # all are checked before the first starts
-    finished = [] if a.fresh else [c for c in configs if start.is_finished(c, Run(default_path(c)))]
+    finished = [] if a.fresh else [c for c in configs if is_finished(c, Run(default_path(c)))]
     finished = finished if len(finished) < len(configs) else []  # then nothing can be meant by it
     paths = [default_path(config) for config in finished]
     for path, config in zip(paths, finished, strict=True):
-        print(f"{path} is finished already{start.how_much_longer(Run(path), config)}.")
+        print(f"{path} is finished already{how_long(Run(path), config)}.")
     for group in start.groups(configs):
         group = [config for config in group if config not in finished]
         if not group:

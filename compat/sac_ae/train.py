@@ -142,7 +142,7 @@ def keep(arguments, words, anew):
 
     config = load_config(words)  # refuses what is wrong before there is a folder
     folder = Path(config.setup.save_dir)
-    if anew or not (folder / "config.yaml").exists():
+    if anew or not (folder / "args.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         a = parser().parse_intermixed_args(arguments)
         asked = {name: value for name, value in vars(a).items() if name not in ("print_only", "fresh")}

@@ -12,6 +12,7 @@ from medley.errors import MedleyError
 from medley.training import start
 from medley.training.finish import finish
 from medley.training.run import Run
+from medley.training.standing import how_long
 
 Say = Callable[[str], None]
 
@@ -62,8 +63,8 @@ def _groups(plan: Plan, say: Say) -> list[list[int]]:
     todo = []
     for number, run in enumerate(plan.runs):
         if run.standing == "finished":
-            longer = start.how_much_longer(Run(run.path), run.config)
-            say(f"Run {number + 1} of {len(plan.runs)}: {run}: finished already{longer}.")
+            length = how_long(Run(run.path), run.config)
+            say(f"Run {number + 1} of {len(plan.runs)}: {run}: finished already{length}.")
         else:
             todo.append(number)
     numbers = iter(todo)

@@ -15,7 +15,7 @@ from medley.reporting.differences import Difference, protocol_differences
 from medley.training.changes import flatten
 from medley.training.folder_name import default_path
 from medley.training.run import Run
-from medley.training.start import check_source, standing_of
+from medley.training.standing import check_source, standing_of
 
 
 @dataclass(frozen=True)

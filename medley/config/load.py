@@ -180,7 +180,7 @@ class _Composer:
 
 def _check_yaml(file: Path) -> None:
     try:
-        OmegaConf.load(file)
+        yaml.safe_load(file.read_text("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         mark = getattr(e, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

@@ -44,7 +44,10 @@ def _tell(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (AttributeError, OSError, ValueError):  # it is no file
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 # ANSI colours of a line's first word, on a terminal only.

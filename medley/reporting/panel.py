@@ -53,7 +53,7 @@ class Panels(Console):
         self.drawn = now
         steps, learnt = self._speed(now, step, updates)
         self.rates = f"{steps:,.0f} steps/s · {learnt:,.0f} updates/s"
-        left = (self.total - step) / steps if steps and learnt else None  # random steps say nothing of the others
+        left = max(self.total - step, 0) / steps if steps and learnt else None  # random steps say nothing of the others
         self.bar.update(self.bar_id, completed=step, description=doing, left=_duration(left))
         self.live.update(self._draw())
 

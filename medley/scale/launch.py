@@ -25,8 +25,8 @@ def launch(
     todo = [job for job in jobs if job.standing != "finished"]
     say(f"{len(jobs)} runs on {request.on}: {len(jobs) - len(todo)} finished, {len(todo)} to do.")
     for job in jobs:
-        if job.longer:
-            say(f"{job.folder} is finished{job.longer}.")
+        if job.length:
+            say(f"{job.folder} is finished{job.length}.")
     if dry_run:
         for job in jobs:
             say(f"  {job.folder}: {job.standing}")

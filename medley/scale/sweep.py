@@ -13,7 +13,7 @@ from medley.errors import ConfigError, closest
 from medley.scale.resources import Resources
 from medley.training.folder_name import default_path
 from medley.training.run import Run
-from medley.training.start import how_much_longer, standing_of
+from medley.training.standing import how_long, standing_of
 
 ENGINES = ("local", "slurm", "ray")
 _OWN = ("on", "jobs", "seeds", "retries")
@@ -36,7 +36,7 @@ class Job:
     words: tuple[str, ...]
     folder: Path
     standing: str  # new | unfinished | finished
-    longer: str = ""  # of one that is finished: how long it is, where that is not what is asked for
+    length: str = ""  # of one that is finished: how long it is, where that is not what is asked for
 
 
 def read(words: Sequence[str]) -> Request:
@@ -79,7 +79,7 @@ def plan(request: Request, config_dirs: Sequence[str | Path] = ()) -> list[Job]:
                 raise ConfigError(f"two runs of this sweep would share {folder}: {how}.")
             more = [f"--config-dir={Path(d).resolve()}" for d in config_dirs]
             standing = standing_of(config, Run(folder))
-            longer = how_much_longer(Run(folder), config) if standing == "finished" else ""
+            length = how_long(Run(folder), config) if standing == "finished" else ""
             told = (*words, f"setup.seed={seed}", f"setup.save_dir={folder}", *more)
-            jobs[folder] = Job(told, folder, standing, longer)
+            jobs[folder] = Job(told, folder, standing, length)
     return list(jobs.values())

@@ -22,7 +22,8 @@ from medley.training.experiment import Experiment
 from medley.training.folder_name import config_name, default_path
 from medley.training.loop import train_together
 from medley.training.machine import describe_machine
-from medley.training.run import POLICY, Run
+from medley.training.run import Run
+from medley.training.standing import check_learns, check_source, check_unfinished, goes_beyond, is_complete
 from medley.training.stopping import StopRequest
 
 Say = Callable[[str], None]
@@ -56,12 +57,6 @@ def train_seeds(
     return runs, _locked(configs, runs, say)
 
 
-def check_source(config: Config) -> None:
-    """Whether there is a run to start from. Once it has started, nobody needs that run any more."""
-    if config.experiment.init_from is not None and not Path(config.experiment.init_from).is_dir():
-        raise ConfigError(f"experiment.init_from={config.experiment.init_from}: there is no such run folder.")
-
-
 def groups(configs: Sequence[Config]) -> list[list[Config]]:
     """Runs to be trained together: up to `experiment.seeds_together` in a row that differ in their seeds alone."""
     made: list[list[Config]] = []
@@ -80,63 +75,10 @@ def _differ_in_seed(a: Config, b: Config) -> bool:
     )
 
 
-def standing_of(config: Config, run: Run) -> str:
-    """new | unfinished | finished; refuses a folder that holds another run."""
-    if not run.exists():
-        check_source(config)
-        return "new"
-    if is_finished(config, run):
-        return "finished"
-    check_unfinished(config, run, override=False)
-    return "unfinished"
-
-
-def is_finished(config: Config, run: Run) -> bool:
-    """Whether the folder holds this very run, and nothing of it is left to do."""
-    if not run.exists() or run.info().get("status") != "finished":
-        return False
-    saved = run.config()
-    is_longest = saved.experiment.num_train_steps >= config.experiment.num_train_steps
-    return is_longest and not changed_options(saved, config)[1]
-
-
-def _goes_beyond(run: Run, config: Config) -> bool:
-    """Whether it has been trained for longer than is asked for now: its steps are not to be called fewer."""
-    steps = config.experiment.num_train_steps
-    return steps < run.config().experiment.num_train_steps and int(run.info().get("step", 0)) > steps
-
-
-def how_much_longer(run: Run, config: Config) -> str:
-    """Of a finished run that was asked for, where it is not as long as that."""
-    steps, trained = config.experiment.num_train_steps, int(run.info().get("step", 0))
-    return f" ({trained:,} steps, not {steps:,})" if _goes_beyond(run, config) else ""
-
-
-def check_unfinished(config: Config, run: Run, override: bool) -> None:
-    """Whether this can go on with the run that stands in the folder."""
-    _check_learns(run)
-    status = run.info().get("status")
-    harmless, grave = changed_options(run.config(), config)
-    own = "setup.id=NAME" if config.setup.save_dir is None else "setup.save_dir=FOLDER"
-    again = (
-        f"Go on with it: medley resume {run.path} [options]. Start anew: --fresh (from Python fresh=True). "
-        f"A folder of its own: {own}."
-    )
-    if grave and not override:
-        raise ConfigError(f"{run.path} holds a run with other options:\n  " + "\n  ".join(grave) + f"\n{again}")
-    longer = any(line.startswith("experiment.num_train_steps") for line in harmless) and not _goes_beyond(run, config)
-    if status == "finished" and not longer:
-        raise ConfigError(f"{run.path} is finished: see its report.html. {again}")
-    if _goes_beyond(run, config):
-        raise ConfigError(f"{run.path} is beyond {config.experiment.num_train_steps:,} steps already. {again}")
-    if not config.experiment.should_resume:
-        raise ConfigError(f"{run.path} holds an unfinished run, and experiment.should_resume=false. {again}")
-
-
 def resume(path: str | Path, words: list[str], override: bool = False, say: Say = print) -> tuple[Run, str]:
     """Go on with a run folder, with a few options changed."""
     run = Run(Path(path))
-    _check_learns(run)
+    check_learns(run)
     old = run.config()
     config = run.config(words)
     harmless, grave = changed_options(old, config)
@@ -146,18 +88,14 @@ def resume(path: str | Path, words: list[str], override: bool = False, say: Say 
             + "\n  ".join(grave)
             + "\nGive --override if that is meant."
         )
-    if run.info().get("status") == "finished" and run.info().get("step", 0) >= config.experiment.num_train_steps:
-        raise ConfigError(f"{run.path} is finished. To train longer: experiment.num_train_steps=N.")
-    if _goes_beyond(run, config):
+    if is_complete(run, config):
+        limit = " and experiment.max_minutes=M" if config.experiment.max_minutes is not None else ""
+        raise ConfigError(f"{run.path} is finished. To train longer: experiment.num_train_steps=N{limit}.")
+    if goes_beyond(run, config):
         raise ConfigError(f"{run.path} is beyond {config.experiment.num_train_steps:,} steps already.")
     for line in [*harmless, *grave]:
         say(f"changed: {line}")
     return run, _locked([config], [run], say)
-
-
-def _check_learns(run: Run) -> None:
-    if (run.path / POLICY).is_file():
-        raise ConfigError(f"{run.path} holds a policy to act with: there is nothing to go on learning from.")
 
 
 def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
@@ -167,8 +105,10 @@ def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
             locks.callback(run.unlock)
             Checkpoints(run.path, 1).recover()  # before anybody looks for what there is
         before = [run.config() for run in runs]
-        for config, run in zip(configs, runs, strict=True):
+        for old, config, run in zip(before, configs, runs, strict=True):
             run.write_config(config)
+            if changed_options(old, config)[1]:
+                run.write_info(config_name=None)  # it is another configuration now
         threads = runs[0].info().get("threads")
         if configs[0].setup.threads is None and isinstance(threads, int):
             torch.set_num_threads(threads)  # another number would round matrix products differently
@@ -236,7 +176,7 @@ def initialise(parts: Parts, config: Config, run: Run) -> None:
 def newest_checkpoint(run: Path, say: Say = lambda text: None) -> Path:
     path = Checkpoints(run, 1).latest(say)
     if path is None:
-        _check_learns(Run(run))
+        check_learns(Run(run))
         raise ConfigError(f"{run} has no usable checkpoint.")
     return path
 

@@ -21,7 +21,7 @@ from medley.scale.folder import is_finished, noted
 from medley.scale.launch import prepare
 from medley.scale.sweep import Job
 from medley.training.run import Run
-from medley.training.start import standing_of
+from medley.training.standing import standing_of
 from medley.training.stopping import StopRequest
 from medley.tuning.words import Tuning
 

@@ -243,3 +243,5 @@ def test_what_is_no_yaml_is_named(tmp_path: Path) -> None:
     (tmp_path / "agent" / "bad.yaml").write_text("name: [x\n")
     with pytest.raises(ConfigError, match=r"bad\.yaml is no YAML: .*line 2, column 1"):
         load_config(["env=point", "agent=bad"], [tmp_path])
+    (tmp_path / "agent" / "bad.yaml").write_text("name: ${b\n")
+    load_config(["env=point", "agent=state_sac"], [tmp_path])  # what nobody asks for may be unfinished

@@ -175,8 +175,38 @@ def test_what_was_trained_for_longer_is_not_called_shorter(tmp_path: Path, capsy
     assert before == ((run.path / "run.json").read_text(), (run.path / "config.yaml").read_text())
     assert main(["launch", "--dry-run", *words, SHORT]) == 0
     assert f"{run.path} is finished (160 steps, not 100)." in capsys.readouterr().out
-    run.write_info(status="stopped")
+    run.write_info(status="running", step=0)  # as one that was killed leaves it
     assert main(["resume", str(run.path), "experiment.num_train_steps=120"]) == 2
     assert "is beyond 120 steps already" in capsys.readouterr().err
     assert main(["train", *words, SHORT]) == 2
     assert "is beyond 100 steps already" in capsys.readouterr().err
+
+
+def test_what_ended_by_the_clock_goes_on_when_more_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*harness.OPTIONS, "setup.id=x", f"setup.base_path={tmp_path}"]
+    limit = ["experiment.num_train_steps=100000", "experiment.max_minutes=0.004"]
+    assert main(["train", *words, *limit, "setup.seed=1"]) == 0
+    run = Run(tmp_path / "runs/point/x/seed_1")
+    step = run.info()["step"]
+    assert 0 < step < 100_000
+    capsys.readouterr()
+    assert main(["train", *words, *limit, "setup.seed=1"]) == 2
+    assert main(["resume", str(run.path), "experiment.num_train_steps=200000"]) == 2
+    assert "To train longer: experiment.num_train_steps=N and experiment.max_minutes=M." in capsys.readouterr().err
+    assert main(["train", *words, f"experiment.num_train_steps={step + 40}", "setup.seed=1,2"]) == 0
+    for seed in (1, 2):
+        assert Run(tmp_path / f"runs/point/x/seed_{seed}").info()["step"] >= step + 40
+
+
+def test_a_run_that_learns_otherwise_gets_another_name(tmp_path: Path) -> None:
+    words = [*harness.OPTIONS, "setup.id=null", f"setup.base_path={tmp_path}"]
+    assert main(["train", *words, SHORT]) == 0
+    (run,) = (Run(path.parent) for path in (tmp_path / "runs").rglob("run.json"))
+    name = run.info()["config_name"]
+    other = ["agent.discount=0.5", "experiment.num_train_steps=140", "--override"]
+    assert main(["resume", str(run.path), *other]) == 0
+    assert run.info()["config_name"] != name
+    assert main(["resume", str(run.path), "experiment.num_train_steps=180"]) == 0
+    assert run.info()["config_name"] != name
