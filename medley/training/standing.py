@@ -18,7 +18,12 @@ def standing_of(config: Config, run: Run) -> str:
         return "new"
     if is_finished(config, run):
         return "finished"
-    check_unfinished(config, run, override=False)
+    try:
+        check_unfinished(config, run, override=False)
+    except ConfigError:
+        if is_finished(config, run):  # just now: a launched run goes on while it is looked at
+            return "finished"
+        raise
     return "unfinished"
 
 

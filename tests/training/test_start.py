@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import shutil
-import time
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from medley.cli import main
 from medley.config.load import load_config
 from medley.envs.api import MultiTaskEnv
 from medley.errors import ConfigError, MedleyError
+from medley.training import standing
 from medley.training.machine import describe_machine
 from medley.training.run import Run
 from medley.training.start import resume, train, train_seeds
@@ -63,18 +66,28 @@ def test_whoever_waits_for_a_folder_does_not_get_the_one_that_is_moved_aside(
 ) -> None:
     """A lock is on a file, whatever its path has become: one process moves a run aside and begins a new one, while
     another waits at the old run's lock."""
-    monkeypatch.setattr("medley.training.run.LOOKS", 40)
+    waits, go_on = threading.Event(), threading.Event()
+    lock_it = fcntl.flock
+
+    def flock(file: IO[str], how: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            waits.set()  # it has opened the file
+            go_on.wait(60)
+        lock_it(file, how)
+
+    monkeypatch.setattr("medley.training.run.fcntl.flock", flock)
     path = tmp_path / "run"
     path.mkdir()
     first, second, fresh = Run(path), Run(path), Run(path)
     first.lock()
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(second.lock)
-        time.sleep(0.2)
+        assert waits.wait(60)
         path.rename(tmp_path / "run.old-1")
         path.mkdir()
         fresh.lock()
         first.unlock()
+        go_on.set()
         with pytest.raises(MedleyError, match="another process is working in"):
             waiting.result()
     fresh.unlock()
@@ -210,3 +223,17 @@ def test_a_run_that_learns_otherwise_gets_another_name(tmp_path: Path) -> None:
     assert run.info()["config_name"] != name
     assert main(["resume", str(run.path), "experiment.num_train_steps=180"]) == 0
     assert run.info()["config_name"] != name
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config([*harness.OPTIONS, SHORT, f"setup.save_dir={tmp_path / 'run'}"])
+    run, _ = train(config)
+    run.write_info(status="running")
+    check = standing.check_unfinished
+
+    def slowly(*args: Any, **options: Any) -> None:
+        run.write_info(status="finished")
+        check(*args, **options)
+
+    monkeypatch.setattr(standing, "check_unfinished", slowly)
+    assert standing.standing_of(config, run) == "finished"
