@@ -16,6 +16,7 @@ FRESH = "--fresh"
 
 
 def add_fresh(parser):
+    """For its help: `translate_and_train` takes the flag away before."""
     parser.add_argument(FRESH, action="store_true", help="start anew; what stands in the folder is kept beside it")
 
 

@@ -105,22 +105,29 @@ def _locked(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
             locks.callback(run.unlock)
             Checkpoints(run.path, 1).recover()  # before anybody looks for what there is
         before = [run.config() for run in runs]
-        for old, config, run in zip(before, configs, runs, strict=True):
+        for config, run in zip(configs, runs, strict=True):
             run.write_config(config)
-            if changed_options(old, config)[1]:
-                run.write_info(config_name=None)  # it is another configuration now
         threads = runs[0].info().get("threads")
         if configs[0].setup.threads is None and isinstance(threads, int):
             torch.set_num_threads(threads)  # another number would round matrix products differently
         try:
-            return _go(configs, runs, say)
+            names = [_name(*three) for three in zip(before, configs, runs, strict=True)]
+            return _go(configs, runs, names, say)
         except ConfigError:  # it cannot go on like this, and stays what it was
             for old, run in zip(before, runs, strict=True):
                 run.write_config(old)
             raise
 
 
-def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
+def _name(old: Config, config: Config, run: Run) -> str:
+    """What it was called when it began, which is where it stands, unless it learns otherwise now."""
+    named = run.info().get("config_name")
+    if named is None or config.setup.id is not None or changed_options(old, config)[1]:
+        return config_name(config)
+    return str(named)
+
+
+def _go(configs: Sequence[Config], runs: Sequence[Run], names: Sequence[str], say: Say) -> str:
     for run in runs:
         say(f"Run folder: {run.path}")
     if len(runs) > 1:
@@ -131,9 +138,9 @@ def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
         with ExitStack() as unless_begun:
             for parts in everything:
                 unless_begun.callback(parts.close)
-            for parts, config, run in zip(everything, configs, runs, strict=True):
+            for parts, config, run, name in zip(everything, configs, runs, names, strict=True):
                 initialise(parts, config, run)
-                run.write_info(**_describe(config, parts, run.info().get("config_name")))
+                run.write_info(config_name=name, **_describe(config, parts))
             experiments = [
                 Experiment(config, run, parts, console=i == 0)
                 for i, (config, run, parts) in enumerate(zip(configs, runs, everything, strict=True))
@@ -148,13 +155,11 @@ def _go(configs: Sequence[Config], runs: Sequence[Run], say: Say) -> str:
     return status
 
 
-def _describe(config: Config, parts: Parts, named: str | None) -> dict[str, Any]:
-    """`named`: what it was called when it began, which is where it stands; a longer run is no other configuration."""
+def _describe(config: Config, parts: Parts) -> dict[str, Any]:
     return {
         "format": 1,
         "env": config.env.name,
         "agent": config.agent.name,
-        "config_name": config_name(config) if named is None or config.setup.id is not None else named,
         "seed": config.setup.seed,
         "tasks": list(parts.evaluator.env.tasks),
         "protocol": config.experiment.protocol,

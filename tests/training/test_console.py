@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -128,6 +129,7 @@ def test_the_time_left_is_that_of_late(metrics: MetricsConfig, monkeypatch: pyte
     for step in range(4650, 7650, 50):  # and if it gets faster, that is told half a minute later
         rates, left = shown(step, step - 4500, 1.0)
     assert (rates, left) == ("50 steps/s · 50 updates/s", "0:00:48")
+    assert shown(10_050, 5600, 1.0)[1] == "0:00:00", "the last chunk ends beyond it"
     panel.close()
 
 
@@ -140,3 +142,14 @@ def test_a_reader_who_goes_away_ends_no_training(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
+
+
+def test_an_output_that_is_no_file_may_go_away_too(metrics: MetricsConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Gone())
+    lines = Lines(metrics)
+    lines.note("one")
+    lines.write("train", ROW)

@@ -218,6 +218,8 @@ def test_a_run_that_learns_otherwise_gets_another_name(tmp_path: Path) -> None:
     assert main(["train", *words, SHORT]) == 0
     (run,) = (Run(path.parent) for path in (tmp_path / "runs").rglob("run.json"))
     name = run.info()["config_name"]
+    assert main(["resume", str(run.path), "agent.trunk=disjoint", "--override"]) == 2
+    assert run.info()["config_name"] == name, "what was refused changes nothing"
     other = ["agent.discount=0.5", "experiment.num_train_steps=140", "--override"]
     assert main(["resume", str(run.path), *other]) == 0
     assert run.info()["config_name"] != name
