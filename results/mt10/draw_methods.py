@@ -32,7 +32,7 @@ NAMES = {
     "must": "MUST",
 }
 ALONE = {"medley_two_steps": "brc_1024", "soft_modules": "soft modules 2x2"}  # named otherwise there, or not timed
-NOT_THERE = {"brc_1024": 1.05, "multi_head_1024": 0.55}  # in results/learner/README.md
+IN_LEARNER = {"brc_1024": "BRC, two critics of two blocks of 1024", "multi_head_1024": "width 1024, bf16"}  # its README
 Rows = list[dict[str, str]]
 
 
@@ -40,9 +40,17 @@ def update_costs() -> dict[str, float]:
     """Milliseconds per update; `agent=medley` has BRC's, and a temperature per task."""
     with (HERE.parent / "methods" / "h200.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    timed = {row["method"]: float(row["ms"]) for row in rows} | NOT_THERE
+    timed = {row["method"]: float(row["ms"]) for row in rows} | _in_learner()
     timed["multi_head_400"] = float(np.median([float(row["plain_ms"]) for row in rows]))
     return {method: timed[ALONE.get(method, method)] for method in NAMES}
+
+
+def _in_learner() -> dict[str, float]:
+    """What is timed in the table of results/learner/README.md."""
+    text = (HERE.parent / "learner" / "README.md").read_text()
+    cells = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    timed = {what.strip(): ms for what, ms, *_ in cells}
+    return {m: float(next(ms for what, ms in timed.items() if what.startswith(row))) for m, row in IN_LEARNER.items()}
 
 
 def update_ratios() -> dict[str, float]:
@@ -50,7 +58,7 @@ def update_ratios() -> dict[str, float]:
     with (HERE.parent / "methods" / "h200.csv").open(newline="") as file:
         timed = {row["method"]: float(row["ratio"]) for row in csv.DictReader(file)}
     plain = update_costs()["multi_head_400"]
-    timed |= {method: ms / plain for method, ms in NOT_THERE.items()} | {"multi_head_400": 1.0}
+    timed |= {method: ms / plain for method, ms in _in_learner().items()} | {"multi_head_400": 1.0}
     return {method: timed[ALONE.get(method, method)] for method in NAMES}
 
 
