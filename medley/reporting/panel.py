@@ -22,7 +22,7 @@ class Panels(Console):
     """Progress bar, time left, rates, and the success of every task."""
 
     def __init__(self, title: str, tasks: tuple[str, ...], total: int, start: int) -> None:
-        self.tasks, self.total, self.start, self.title = tasks, total, start, title
+        self.tasks, self.total, self.title = tasks, total, title
         self.step = start
         self.latest: dict[str, dict[str, Any]] = {}
         self.recent: deque[tuple[float, int, int]] = deque()  # when, step, updates
@@ -105,7 +105,7 @@ def _duration(seconds: float | None) -> str:
         return "-:--:--"
     days, rest = divmod(int(seconds), 86400)
     clock = f"{rest // 3600}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days} days {clock}" if days else clock
+    return f"{days} d {clock}" if days else clock
 
 
 def _percent(value: float | None) -> str:
